@@ -1,5 +1,5 @@
-//! Lists a Paddle model, combines it into one file, writes its files in another arrangement, or
-//! creates models with all kinds of tensors.
+//! Lists the parameters of a Paddle model, writes a model as one chunked file, writes a model's
+//! files in another arrangement, or creates models with all kinds of tensors.
 //!
 //! ```text
 //! rearrange MODEL                       lists its parameters, one JSON object per line
@@ -31,7 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         [model] => list(model),
         ["make", folder] => make(Path::new(folder)),
         [model, out] => {
-            // Small values also get their own chunks here, so that there are chunks to merge.
+            // Uses small chunks, so that even small values get separate chunks, which readers must
+            // merge.
             let options = SplitOptions::new().max_chunk_size(1 << 10).force(true);
             let prefix = Path::new(out).with_extension("");
             let written =
@@ -85,8 +86,8 @@ fn list(model: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Makes models with all element types from Paddle 2 and Paddle 3, levels of LoD, a scalar, an
-/// empty tensor and selected rows.
+/// Creates models that contain all element types of Paddle 2 and Paddle 3, tensors with LoD, a
+/// scalar, an empty tensor, and selected rows.
 fn make(folder: &Path) -> Result<(), Box<dyn Error>> {
     let two = [
         "BOOL",
@@ -181,7 +182,7 @@ impl Made {
             dims: self.dims.iter().map(|dim| dim.cast_signed()).collect(),
         };
         if let (Some((_, height)), Some(first)) = (&self.rows, tensor.dims.first_mut()) {
-            // The program has the dims of the whole matrix.
+            // The program declares the dims of the whole matrix, not those of the selected rows.
             *first = *height;
         }
         let (kind, lod_tensor, selected_rows) = match &self.rows {
@@ -209,7 +210,8 @@ impl Made {
     }
 }
 
-/// Writes a program with these parameters, and the parameters to separate files or to one file.
+/// Writes a program that declares these parameters, and writes the parameters to one file each or
+/// to a single file.
 fn write_made(
     folder: &Path,
     name: &str,
@@ -233,7 +235,7 @@ fn write_made(
         "model.pdmodel"
     });
     fs::write(path, program.encode_to_vec())?;
-    // The order in which Paddle reads the combined file.
+    // Paddle reads the parameters in the combined file in this order.
     all.sort_by(|a, b| a.name.cmp(&b.name));
     let mut one = if separate {
         None

@@ -1,10 +1,10 @@
-//! Data types of tensors, and kinds of variables. Both are values of the enum `VarType.Type`.
+//! Data types of tensors. Both these and the kinds of variables are values of `VarType.Type`.
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::proto::framework::var_type::Type;
 
-/// Returns the size of an element in bytes, or `None` if the elements have no fixed size.
+/// Returns the size in bytes of an element of this type; `None` if elements have no fixed size.
 ///
 /// ```
 /// use proto_splitter_paddle::{element_size, proto::framework::var_type::Type};
@@ -24,7 +24,7 @@ pub const fn element_size(dtype: Type) -> Option<u64> {
     })
 }
 
-/// Returns the type with this number, and the size of its elements in bytes.
+/// Returns the data type with this number in `VarType.Type`, and the size of its elements in bytes.
 pub(crate) fn element_type(number: i64) -> Result<(Type, u64)> {
     let unknown = || {
         let message = format!("data type {number} is unknown to Paddle");
@@ -42,8 +42,8 @@ pub(crate) fn element_type(number: i64) -> Result<(Type, u64)> {
     }
 }
 
-/// Returns the size in bytes of a tensor with these dims, or `None` if the size doesn't fit in a
-/// signed 64-bit number.
+/// Returns the size in bytes of a tensor with these dims, whose elements have `element` bytes.
+/// Returns `None` if the size doesn't fit in a signed 64-bit number.
 pub(crate) fn data_size(dims: &[u64], element: u64) -> Option<u64> {
     if dims.contains(&0) {
         return Some(0);

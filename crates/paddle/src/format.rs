@@ -1,4 +1,4 @@
-//! The Paddle format, for the format registry.
+//! The Paddle format, in the form that the registry of formats requires.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -31,12 +31,12 @@ use crate::splitter::{ModelSplitter, PROGRAM_DESC, ProgramDescSplitter};
 use crate::stream::{Layout, StreamKind, len};
 use crate::{NAMES, variables};
 
-/// Paddle models: a program (`.pdmodel`, `__model__`, or the `.json` that Paddle 3.x writes) with
-/// its parameters (`.pdiparams`, `__params__`, or one file per parameter).
+/// Paddle models. A model consists of a program (`.pdmodel`, `__model__`, or the `.json` that
+/// Paddle 3.x writes) and its parameters (`.pdiparams`, `__params__`, or one file per parameter).
 ///
-/// A model is opened by any of its names. It is both a message of type [`MODEL`] and an archive of
-/// its parameters. A program is only a `ProgramDesc` if its parameters are missing, or if it is
-/// opened as that type.
+/// A model can be opened by the name of any of its files. It is both a message of type [`MODEL`]
+/// and an archive of its parameters. A program is opened as just a `ProgramDesc` if its parameters
+/// are missing, or if the caller asks for that type.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
@@ -121,11 +121,13 @@ impl Format for PaddleFormat {
         };
         let model = match model {
             Ok(model) => model,
-            // If only a program is given, its parameters may be anywhere.
+            // A program without parameters next to it is opened alone, as its parameters may be
+            // anywhere.
             Err(error) if error.kind() == ErrorKind::Io && is_program_alone(path) => {
                 return open_program(input, options);
             }
-            // A message that was merged from chunks contains several files.
+            // The file isn't a part of a model, but a message of type `MODEL` that was merged from
+            // chunks.
             Err(_) if wanted == Some(MODEL) && is_message(path) => {
                 return Opened::of_input(input, options.get_descriptor().cloned(), options);
             }
@@ -241,8 +243,8 @@ impl Format for PaddleFormat {
     }
 }
 
-/// Adds the model's name to an error about a form that the model doesn't support. Callers add the
-/// name to all other errors.
+/// Adds the model's name to an error about an arrangement that the model doesn't support. All other
+/// errors get the name from callers.
 fn about(model: &Path, error: Error) -> Error {
     let name = model.display().to_string();
     let is_named = name.is_empty() || error.file().is_some() || error.to_string().contains(&name);
@@ -258,8 +260,8 @@ fn recognize_file(candidate: &Candidate<'_>) -> Option<Confidence> {
     let is_json = looks_like_json(candidate.head());
     let by_name = match candidate.extension().as_deref() {
         Some("pdmodel" | "pdiparams") => Some(Confidence::Likely),
-        // These files are pickles. Opening one fails with an error that explains what to do
-        // instead.
+        // Files with these extensions are pickles. Opening a pickle fails with an error that
+        // suggests what to do instead.
         Some("pdparams" | "pdopt") => Some(Confidence::Likely),
         Some("info") if name.ends_with(".pdiparams.info") => Some(Confidence::Likely),
         Some("json") if is_json => {
@@ -278,7 +280,7 @@ fn recognize_file(candidate: &Candidate<'_>) -> Option<Confidence> {
     by_name.or_else(|| {
         let old = matches!(name, OLD_PROGRAM | OLD_PARAMETERS);
         let beside = candidate.path().parent().is_some_and(|folder| {
-            // A single variable's file is next to the program.
+            // A file with a single parameter is in the same folder as the program.
             folder.join(OLD_PROGRAM).is_file() && !looks_like_pickle(candidate.head())
         });
         (old || beside).then_some(Confidence::Possible)
@@ -299,8 +301,8 @@ fn has_program(folder: &Path) -> bool {
     })
 }
 
-/// Opens a file of parameters, or a folder with one file per parameter. The program is at another
-/// path.
+/// Opens a file of parameters, or a folder with one file per parameter, together with a program at
+/// another path.
 fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
     let named = crate::PaddleOpenOptions::new().program(program);
     if path.is_dir() {
@@ -313,13 +315,13 @@ fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
     PaddleModel::open_with(path, &named.parameters(path))
 }
 
-/// Returns true if a file is a readable `ProgramDesc`, even if its parameters are missing.
+/// Returns true if a file is a `ProgramDesc` with variables, even if its parameters are missing.
 fn is_program_alone(path: &Path) -> bool {
     let file = std::fs::File::open(path);
     path.is_file() && file.is_ok_and(|file| variables(&file).is_ok_and(|found| !found.is_empty()))
 }
 
-/// Returns true if a file has the fields of a message of type [`MODEL`].
+/// Returns true if all fields in a file are fields of a message of type [`MODEL`].
 fn is_message(path: &Path) -> bool {
     let has_fields = || -> Result<bool> {
         let file = std::fs::File::open(path)?;
@@ -342,7 +344,7 @@ fn open_program(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> 
     Opened::of_input(input, descriptor, options)
 }
 
-/// The storage of a tensor in `proto_splitter.paddle.Tensor`, whose elements are always in `data`.
+/// Rule for tensors in `proto_splitter.paddle.Tensor`, which always store their elements in `data`.
 pub const TENSOR: TensorRule = TensorRule {
     names: &[("proto_splitter.paddle.Parameter", &[1])],
     shape: ShapeRule::Sizes(2),
@@ -351,7 +353,7 @@ pub const TENSOR: TensorRule = TensorRule {
     ..TensorRule::new("proto_splitter.paddle.Tensor", 1)
 };
 
-/// The LoD of the tensors in a message of type [`MODEL`].
+/// Rule for finding the LoD of tensors in a message of type [`MODEL`].
 pub const LOD: LodRule = LodRule {
     message: MODEL,
     levels: "parameter_files[*].parameters[*].lod[*]",
@@ -359,8 +361,8 @@ pub const LOD: LodRule = LodRule {
     offsets: field::lod_level::OFFSETS,
 };
 
-/// The data types, by their numbers in `VarType.Type`. None of them stores elements in separate
-/// fields.
+/// The data types with their numbers in `VarType.Type`. No type stores its elements in a field of
+/// its own.
 const ELEMENTS: [ElementRule; 18] = [
     element(Type::Bool, DType::Bool),
     element(Type::Int16, DType::I16),
@@ -386,10 +388,10 @@ const fn element(number: Type, dtype: DType) -> ElementRule {
     ElementRule::new(number as u64, dtype, NO_FIELD)
 }
 
-/// A number that no field of a tensor has.
+/// A field number that the message of a tensor doesn't use.
 const NO_FIELD: u32 = 99;
 
-/// Converts Paddle's data type to a [`DType`].
+/// Converts Paddle's data type to a [`DType`]; unknown types become [`DType::Unknown`].
 fn dtype(of: Type) -> DType {
     let number = u64::try_from(of as i32).unwrap_or_default();
     TENSOR
@@ -399,7 +401,7 @@ fn dtype(of: Type) -> DType {
         })
 }
 
-/// Converts an element type to Paddle's type; `None` if Paddle has no such type.
+/// Converts an element type to Paddle's data type; `None` if Paddle has no such type.
 ///
 /// ```
 /// use proto_splitter_core::tensor::DType;
@@ -410,23 +412,22 @@ fn dtype(of: Type) -> DType {
 /// ```
 #[must_use]
 pub fn type_of(dtype: DType) -> Option<Type> {
-    // If several types match, the last one is used, but never `SIZE_T`, since its size depends on
-    // the machine.
+    // If several of Paddle's types have this element type, uses the last. It is never `SIZE_T`,
+    // whose size depends on the machine.
     let element = ELEMENTS.iter().rfind(|element| element.dtype == dtype)?;
     Type::try_from(i32::try_from(element.number).ok()?).ok()
 }
 
-/// The parameters of a model, by name or, if there is no program, by counter.
+/// The parameters of a model as an archive. They are found by name or by index.
 #[derive(Debug)]
 struct Parameters {
     model: PaddleModel,
-    /// True if any parameter has LoD. Most models have none, which saves a lookup for each
-    /// parameter.
+    /// True if any parameter has LoD. Otherwise, looking for a parameter's LoD is unnecessary.
     has_lod: bool,
 }
 
-/// Returns the description of the parameter with this counter. A parameter without a name is named
-/// after its counter.
+/// Returns the description of the parameter with this index. The index also serves as its name, if
+/// it has none.
 fn counted(counter: usize, file: &ParameterFile, parameter: &Parameter) -> TensorInfo {
     let name = parameter.name();
     let name = name.map_or_else(|| counter.to_string(), str::to_owned);
@@ -452,8 +453,8 @@ impl Parameters {
         Parameters { model, has_lod }
     }
 
-    /// Returns the parameter with this name or, if there is none, with this counter, and the
-    /// parameter's file.
+    /// Returns the parameter with the name in `info`, and its file. If no parameter has this name,
+    /// parses the name as an index.
     fn parameter(&self, info: &TensorInfo) -> Result<(&ParameterFile, &Parameter)> {
         let by_name = self.model.parameter(&info.name);
         let by_counter = || self.model.parameter_at(info.name.parse().ok()?);
@@ -472,8 +473,8 @@ impl Archive for Parameters {
             .collect())
     }
 
-    /// Returns the parameter with this name or, if there is none, with this counter. Counters
-    /// continue from file to file.
+    /// Returns the parameter with this name. If there is none, parses the name as an index in the
+    /// order of all files and their parameters.
     fn find(&self, name: &str) -> Result<Option<TensorInfo>> {
         if let Some((file, parameter)) = self.model.parameter(name) {
             return Ok(Some(named(name.to_owned(), file, parameter)));

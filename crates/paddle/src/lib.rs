@@ -1,12 +1,12 @@
 //! Paddle models: programs, tensor streams and parameter files of any size.
 //!
-//! A [`PaddleModel`] is opened by any of its names. It lists [variables](PaddleModel::variables)
-//! and [parameters](PaddleModel::parameters) from headers alone. A model's
-//! [source](PaddleModel::source) presents the program and all parameters as one message of any
-//! size, without copying them. [`write_model`] writes this message to files, in their original
-//! layout or in another one.
+//! A [`PaddleModel`] is opened by the name of any of its files. It lists its
+//! [variables](PaddleModel::variables) and [parameters](PaddleModel::parameters) after reading only
+//! headers. Its [source](PaddleModel::source) presents the program and all parameters as one
+//! message of any size, without copying them. [`write_model`] writes such a message to files, in
+//! the original layout or in another one.
 //!
-//! [`stream`] reads and writes a single tensor in a file, and [`ParameterFile`] reads a file of
+//! The module [`stream`] reads and writes single tensors. [`ParameterFile`] reads a file of
 //! tensors.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -1,4 +1,4 @@
-//! Models, each of which is a program with its parameter files.
+//! Models, each of which consists of a program and its parameter files.
 
 mod append;
 mod find;
@@ -46,47 +46,49 @@ impl PaddleOpenOptions {
         }
     }
 
-    /// Sets the path of the program. Default: next to the parameters, with a matching name. With
-    /// this option, the path of a model may be a folder that has only the parameters: one file per
-    /// parameter, `__params__`, or a `.pdiparams` named like the program.
+    /// Sets the path of the program. Default: a file next to the parameters with a matching name.
+    /// With this option, the path passed to [`PaddleModel::open_with`] may be a folder without a
+    /// program, which contains one file per parameter, `__params__`, or a `.pdiparams` named like
+    /// the program.
     #[must_use]
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
         self.program = Some(path.into());
         self
     }
 
-    /// Sets the path of the file with all parameters. Default: next to the program, with a matching
-    /// name.
+    /// Sets the path of the file that contains all parameters. Default: a file next to the program
+    /// with a matching name.
     #[must_use]
     pub fn parameters(mut self, path: impl Into<PathBuf>) -> Self {
         self.parameters = Some(path.into());
         self
     }
 
-    /// Sets the layout of streams. Default: the layout in which the whole file is valid.
+    /// Sets the layout of the parameters' streams. Default: the layout in which the whole file is
+    /// valid.
     #[must_use]
     pub const fn layout(mut self, layout: Layout) -> Self {
         self.layout = Some(layout);
         self
     }
 
-    /// Returns the path of the program.
+    /// Returns the path of the program, if it was set.
     pub fn get_program(&self) -> Option<&Path> {
         self.program.as_deref()
     }
 
-    /// Returns the path of the file with all parameters.
+    /// Returns the path of the file that contains all parameters, if it was set.
     pub fn get_parameters(&self) -> Option<&Path> {
         self.parameters.as_deref()
     }
 
-    /// Returns the layout of streams.
+    /// Returns the layout of the parameters' streams, if it was set.
     pub const fn get_layout(&self) -> Option<Layout> {
         self.layout
     }
 
-    /// Finds the files of the model to which `path` belongs. Paths set in the options take
-    /// precedence.
+    /// Finds the files of the model to which `path` belongs. Paths that were set in these options
+    /// take precedence.
     fn find(&self, path: &Path) -> Result<Found> {
         match (&self.program, &self.parameters) {
             (Some(program), Some(parameters)) => Ok(Found {
@@ -135,20 +137,20 @@ pub struct PaddleModel {
 }
 
 impl PaddleModel {
-    /// Opens a model by any of its names: its folder, its program, its parameter file, or their
-    /// common prefix.
+    /// Opens a model by the path of its folder, its program or its parameter file, or by the prefix
+    /// that these files share.
     ///
     /// # Errors
     ///
     /// The errors of [`variables`] and [`ParameterFile::open`]; [`ErrorKind::InvalidConfig`] if a
-    /// folder has no program or several; [`ErrorKind::InvalidPath`] if the name of a variable with
-    /// a separate file leads outside the folder; [`ErrorKind::Io`] if a file doesn't exist or can't
-    /// be read.
+    /// folder has no program, or several; [`ErrorKind::InvalidPath`] if each parameter has a
+    /// separate file, and the name of a parameter leads outside of the folder; [`ErrorKind::Io`] if
+    /// a file doesn't exist or can't be read.
     pub fn open(path: impl AsRef<Path>) -> Result<PaddleModel> {
         PaddleModel::open_with(path, &PaddleOpenOptions::new())
     }
 
-    /// Opens a model with options. Otherwise the same as [`open`](Self::open).
+    /// Opens a model like [`open`](Self::open), with options.
     ///
     /// # Errors
     ///
@@ -207,32 +209,34 @@ impl PaddleModel {
         self.program.as_ref().map(|(kind, _)| *kind)
     }
 
-    /// Returns the path of the model's program.
+    /// Returns the path of the model's program; `None` if there are only parameters.
     #[must_use]
     pub fn program_path(&self) -> Option<&Path> {
         self.program.as_ref().map(|(_, part)| part.path())
     }
 
-    /// Returns the bytes of the model's program.
+    /// Returns the bytes of the model's program; `None` if there are only parameters.
     #[must_use]
     pub fn program_bytes(&self) -> Option<&(dyn ReadAt + 'static)> {
         let (_, part) = self.program.as_ref()?;
         Some(part)
     }
 
-    /// Returns every variable of the program's `ProgramDesc`, block by block.
+    /// Returns all variables of the program's `ProgramDesc`, block by block. Empty if the program
+    /// is missing or JSON.
     #[must_use]
     pub fn variables(&self) -> &[PaddleVariable] {
         &self.variables
     }
 
-    /// Returns the model's parameter files: a single file, or one file per parameter.
+    /// Returns the model's parameter files: a single file with all parameters, or one file for
+    /// each.
     #[must_use]
     pub fn files(&self) -> &[ParameterFile] {
         &self.files
     }
 
-    /// Returns all parameters, each with its file.
+    /// Returns all parameters, each with the file that contains it.
     pub fn parameters(&self) -> impl Iterator<Item = (&ParameterFile, &Parameter)> {
         let files = self.files.iter();
         files.flat_map(|file| {
@@ -242,15 +246,15 @@ impl PaddleModel {
         })
     }
 
-    /// Returns the parameter with this name, and its file.
+    /// Returns the parameter with this name, and the file that contains it.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<(&ParameterFile, &Parameter)> {
         let file = self.files.get(self.index.file_of(name)?)?;
         Some((file, file.parameter(name)?))
     }
 
-    /// Returns the parameter with this counter, and the parameter's file. Counters start at 0 and
-    /// continue from file to file.
+    /// Returns the parameter with this counter, and the file that contains it. The counter is the
+    /// parameter's index in the order of all files and their parameters, starting at 0.
     #[must_use]
     pub fn parameter_at(&self, counter: usize) -> Option<(&ParameterFile, &Parameter)> {
         let (file, within) = self.index.place(counter)?;
@@ -258,12 +262,12 @@ impl PaddleModel {
         Some((file, file.parameters().get(within)?))
     }
 
-    /// Checks all parameter files with [`ParameterFile::verify`], and checks that no file has
-    /// changed since it was opened.
+    /// Checks each parameter file with [`ParameterFile::verify`]. Also fails if any file of the
+    /// model has changed since it was opened.
     ///
     /// # Errors
     ///
-    /// The errors of [`ParameterFile::verify`].
+    /// The errors of [`ParameterFile::verify`]; [`ErrorKind::SourceChanged`].
     pub fn verify(&self) -> Result<()> {
         self.files.iter().try_for_each(ParameterFile::verify)?;
         self.check_unchanged()
@@ -274,7 +278,8 @@ impl PaddleModel {
         self.all_parts().try_for_each(FilePart::check_unchanged)
     }
 
-    /// Returns all open files. Separate files share one check for changes.
+    /// Returns the open files to check for changes. Of separate parameter files, which are checked
+    /// together, returns only the first.
     fn all_parts(&self) -> impl Iterator<Item = &FilePart> {
         let program = self.program.iter().map(|(_, part)| part);
         let one_of_separate =
@@ -288,7 +293,7 @@ impl PaddleModel {
     }
 }
 
-/// Sets the location of the value for each variable that is a parameter.
+/// Sets the location of each parameter's value in its variable.
 fn locate(variables: &mut [PaddleVariable], files: &[ParameterFile]) {
     let mut places = HashMap::new();
     for file in files {
@@ -335,7 +340,7 @@ fn open_program(path: &Path) -> Result<OpenProgram> {
     })
 }
 
-/// Opens a program's parameter files in this folder, one per parameter.
+/// Opens the parameter files of a program, one per parameter, in the folder `folder`.
 fn open_separate(
     program: &Path,
     folder: &Path,
@@ -364,7 +369,7 @@ fn open_separate(
         .collect()
 }
 
-/// Returns the files next to a parameter file that belong to the model but aren't interpreted.
+/// Opens the files next to a parameter file that belong to the model, but aren't parsed.
 fn companions(parameters: &Path) -> Result<Vec<FilePart>> {
     let mut info = parameters.as_os_str().to_owned();
     info.push(".info");

@@ -1,4 +1,4 @@
-//! Names for the parts of a program and a model.
+//! Names for the parts of a program or model, for display.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::view::size_tree::{MemberFields, MemberName, NameRule};
@@ -7,11 +7,12 @@ use proto_splitter_core::wire::{SourceInput, WireCursor};
 use crate::proto::framework::var_type::{TensorDesc, Type};
 use prost::Message;
 
-/// Maximum size of a `TensorDesc` to show, in bytes.
+/// Maximum size of a `TensorDesc` to display, in bytes.
 const MAX_DESC: usize = 1024;
 
-/// Names for parts in a size tree. An op is named by its first output and its type, a variable by
-/// its name and kind, a parameter by its name and tensor, and an attribute or a file by its name.
+/// Rules for the names of message parts in a size tree. An op is named by its first output and its
+/// type, a variable by its name and kind, a parameter by its name and tensor, and an attribute or a
+/// file by its name.
 pub const NAMES: [NameRule; 7] = [
     ("paddle.framework.proto.OpDesc", op),
     ("paddle.framework.proto.OpDesc.Attr", named),
@@ -29,7 +30,7 @@ fn named(fields: &mut MemberFields<'_>) -> Result<MemberName> {
 
 fn op(op: &mut MemberFields<'_>) -> Result<MemberName> {
     let detail = op.text(&[3])?;
-    // The first argument of the first output.
+    // Path of the first argument of the op's first output.
     let name = op.text(&[2, 2])?;
     Ok(MemberName { name, detail })
 }
@@ -38,7 +39,7 @@ fn variable(var: &mut MemberFields<'_>) -> Result<MemberName> {
     let name = var.text(&[1])?;
     let kind = var.number(&[2, 1])?;
     let kind = kind.and_then(|kind| Type::try_from(i32::try_from(kind).ok()?).ok());
-    // Path of the tensor's description in a variable of this kind.
+    // Path of the tensor's description, which depends on the variable's kind.
     let desc: &[u32] = match kind {
         Some(Type::LodTensor) => &[2, 3, 1],
         Some(Type::SelectedRows) => &[2, 2],
@@ -69,9 +70,9 @@ fn parameter(parameter: &mut MemberFields<'_>) -> Result<MemberName> {
     Ok(MemberName { name, detail })
 }
 
-/// Formats a data type and dims, such as `fp32[2, ?]`.
+/// Formats a tensor's data type and dims, such as `fp32[2, ?]`.
 fn tensor(desc: &[u8]) -> Option<String> {
-    // A message without a data type would be mistaken for a message of type BOOL.
+    // Checks that there is a data type, since a missing one would decode as BOOL.
     let mut cursor = WireCursor::new(SourceInput::new(desc, desc.len() as u64));
     cursor.next().ok()??;
     let desc = TensorDesc::decode(desc).ok()?;

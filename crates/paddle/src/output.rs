@@ -1,4 +1,4 @@
-//! Writing the files of a model, from its message or from other files.
+//! Writing the files of a model, from a model's message or from another model's files.
 
 mod files;
 mod incoming;
@@ -25,18 +25,18 @@ use crate::stream::Layout;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Arrangement {
-    /// The original files, with the same names and the same bytes.
+    /// The original files, with their names and bytes unchanged.
     #[default]
     Original,
-    /// All parameters in one file: `NAME.pdiparams` next to `NAME.pdmodel` or `NAME.json`, and
-    /// `__params__` next to any other program.
+    /// All parameters in one file. It is called `NAME.pdiparams` if the program is `NAME.pdmodel`
+    /// or `NAME.json`, and `__params__` if the program has another name.
     Combined(Layout),
-    /// One file per parameter, named after the parameter, and the program as `__model__`. The
-    /// `.pdiparams.info` is [left out](WrittenModel::left_out).
+    /// One file per parameter, named after the parameter. The program is called `__model__`. The
+    /// `.pdiparams.info` is [omitted](WrittenModel::left_out).
     Separate(Layout),
 }
 
-/// Options for writing a model's files.
+/// Options for writing a model's files to a folder.
 #[derive(Clone, Debug, Default)]
 pub struct PaddleWriteOptions {
     arrangement: Arrangement,
@@ -55,22 +55,22 @@ impl PaddleWriteOptions {
         }
     }
 
-    /// Sets the files to which parameters are written. Default: [the original
-    /// ones](Arrangement::Original).
+    /// Sets the arrangement of the parameters in files. Default: [the original
+    /// files](Arrangement::Original).
     #[must_use]
     pub const fn arrangement(mut self, arrangement: Arrangement) -> Self {
         self.arrangement = arrangement;
         self
     }
 
-    /// Sets whether to replace files in an existing folder. Default: false.
+    /// Sets whether the output may be written to a folder that already has files. Default: false.
     ///
-    /// Only files with the same names as written files are replaced, after all files have been
-    /// written completely. The program is replaced last. Other files are unchanged. If the folder
-    /// has another file that readers would mistake for a part of the written model, no file is
-    /// replaced, and the error names that file. This applies to a `__params__` next to a
-    /// `__model__` and, next to a `.pdmodel` or `.json`, to the `.pdiparams`, the `.pdiparams.info`
-    /// or the other kind of program with the same prefix.
+    /// Only files with the same names as written files are replaced, after all files were written
+    /// completely. The program is replaced last. Other files are unchanged. If the folder has
+    /// another file that readers would take for a part of the written model, no file is replaced,
+    /// and the error names that file. Next to a `__model__`, this applies to a `__params__`. Next
+    /// to a `.pdmodel` or `.json`, it applies to a `.pdiparams`, a `.pdiparams.info` and the other
+    /// kind of program, if they have the same prefix.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
@@ -84,12 +84,12 @@ impl PaddleWriteOptions {
         self
     }
 
-    /// Returns the files to which parameters are written.
+    /// Returns the arrangement of the parameters in files.
     pub const fn get_arrangement(&self) -> Arrangement {
         self.arrangement
     }
 
-    /// Returns whether files in an existing folder are replaced.
+    /// Returns whether the output may be written to a folder that already has files.
     pub const fn get_force(&self) -> bool {
         self.force
     }
@@ -100,31 +100,34 @@ impl PaddleWriteOptions {
     }
 }
 
-/// A model that was written to files.
+/// A summary of a model that was written to files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenModel {
-    /// Folder that contains the files.
+    /// Folder that contains the written files.
     pub folder: PathBuf,
-    /// Paths of all files, the program first.
+    /// Paths of all written files, the program first.
     pub files: Vec<PathBuf>,
-    /// Names of the original files that the [arrangement](Arrangement) leaves out. A
-    /// `.pdiparams.info` belongs to a file with all parameters; Paddle runs a model without it.
+    /// Names of original files that were omitted, since they don't fit the
+    /// [arrangement](Arrangement). This applies to a `.pdiparams.info`, which belongs to a file
+    /// with all parameters. Paddle runs a model without it.
     pub left_out: Vec<String>,
 }
 
-/// Writes the files of a model in another arrangement. The folder is written atomically.
+/// Writes the files of a model to a folder, in another arrangement. The folder is written
+/// atomically.
 ///
-/// Streams data, LoD and rows, so memory use doesn't depend on their size.
+/// Data, LoD and rows are streamed, so memory use doesn't depend on their size.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::AlreadyExists`] if the folder exists and isn't empty, unless
-/// [`force`](PaddleWriteOptions::force) is set; [`ErrorKind::NoFolder`] if the parent folder
-/// doesn't exist; [`ErrorKind::InvalidConfig`] if the arrangement can't represent the model, or a
-/// file in the folder would be read together with [the written files](PaddleWriteOptions::force);
-/// [`ErrorKind::InvalidPath`] if a name would lead outside the folder; [`ErrorKind::SourceChanged`]
-/// if a file has changed; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
+/// [`force`](PaddleWriteOptions::force) is set; [`ErrorKind::NoFolder`] if the folder's parent
+/// doesn't exist; [`ErrorKind::InvalidConfig`] if the arrangement can't represent the model, or
+/// readers would take an existing file for [a part of the written
+/// model](PaddleWriteOptions::force); [`ErrorKind::InvalidPath`] if a file's name would lead
+/// outside of the folder; [`ErrorKind::SourceChanged`] if a source file has changed since it was
+/// opened; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
 pub fn convert(
     model: &PaddleModel,
     folder: impl AsRef<Path>,
@@ -138,14 +141,15 @@ pub fn convert(
     })
 }
 
-/// Writes the files of a model from its message, which may be a chunked file (`.cpb`) or a plain
-/// file. Unless another [arrangement](PaddleWriteOptions::arrangement) is set, the files equal the
-/// original files, byte for byte.
+/// Writes the files of a model from its message, which is in a chunked file (`.cpb`) or a plain
+/// file. The written files equal the original files byte for byte, unless another
+/// [arrangement](PaddleWriteOptions::arrangement) is set.
 ///
 /// # Errors
 ///
 /// The errors of [`convert`]; [`ErrorKind::InvalidMessage`] if the file isn't a message of type
-/// [`MODEL`], or its fields aren't in the order of their numbers; any error from a chunked file.
+/// [`MODEL`], or the message's fields aren't in the order of their numbers; any error from a
+/// chunked file.
 pub fn write_model(
     message: impl AsRef<Path>,
     folder: impl AsRef<Path>,
@@ -170,7 +174,7 @@ pub fn write_model(
     })
 }
 
-/// Writes a model like [`write_model`], from an open message.
+/// Writes the files of a model like [`write_model`], from an open message.
 pub(crate) fn write_message(
     message: &MessageReader,
     made_from: MadeFrom,
@@ -187,7 +191,8 @@ pub(crate) fn write_message(
     }
 }
 
-/// Writes the files of a message, and calls `check` once all bytes have been read.
+/// Writes the files of a model from its message. Calls `check`, which may fail, after all bytes of
+/// the message were read.
 fn write_with(
     folder: &Path,
     made_from: MadeFrom,

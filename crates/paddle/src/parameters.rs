@@ -1,4 +1,4 @@
-//! Parameter files, which contain all streams one after another, or one stream per file.
+//! Parameter files. Each contains the streams of all parameters, or the stream of a single one.
 
 mod walk;
 mod write;
@@ -16,7 +16,7 @@ use crate::part::FilePart;
 use crate::program::{PICKLE, ParameterSpec, looks_like_pickle};
 use crate::stream::{Layout, Stream, StreamKind};
 
-/// A stream in a parameter file.
+/// A parameter in a parameter file, which is stored as a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     name: Option<String>,
@@ -24,20 +24,21 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// Returns the parameter's name, which the file itself doesn't contain.
+    /// Returns the parameter's name, if it is known from a program. The file itself doesn't contain
+    /// names.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Returns the locations of the stream's parts in the file.
+    /// Returns the parameter's stream, which has the locations of its parts in the file.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 }
 
-/// An open parameter file, with the location of every stream. Only headers have been read.
+/// An open parameter file, with the location of every stream. Opening it reads only headers.
 ///
 /// ```
 /// use proto_splitter_paddle::ParameterFile;
@@ -70,16 +71,17 @@ pub struct ParameterFile {
 }
 
 impl ParameterFile {
-    /// Opens a file with all parameters. `specs` come from the [program](crate::parameters). They
-    /// name the streams, and each stream must match its spec. If `specs` is `None`, the kind of
-    /// each stream is detected, by trying a dense tensor, selected rows and a vocabulary in this
-    /// order. If `layout` is `None`, the layout in which the whole file is valid is used.
+    /// Opens a file that contains all parameters. `specs` come from the
+    /// [program](crate::parameters). They name the streams in order, and each stream must match its
+    /// spec. If `specs` is `None`, the kind of each stream is detected: a dense tensor, selected
+    /// rows or a vocabulary, whichever is valid first. If `layout` is `None`, the layout in which
+    /// the whole file is valid is used.
     ///
     /// # Errors
     ///
     /// Each error names the file, the parameter and the offset. The errors of [`Stream::read`] for
-    /// a stream; [`ErrorKind::InvalidMessage`] if there are fewer streams than `specs`, if there
-    /// are bytes after the last stream, or if a stream's type or dims differ from its spec;
+    /// a stream; [`ErrorKind::InvalidMessage`] if there are fewer streams than `specs`, if bytes
+    /// follow the last stream, or if a stream's type or dims differ from its spec;
     /// [`ErrorKind::Io`] if the file can't be opened or read.
     pub fn open(
         path: impl AsRef<Path>,
@@ -112,7 +114,7 @@ impl ParameterFile {
         Ok(ParameterFile::new(part, layout, false, parameters))
     }
 
-    /// Opens a file with one parameter.
+    /// Opens a file that contains a single parameter.
     pub(crate) fn separate(
         part: FilePart,
         spec: &ParameterSpec,
@@ -156,20 +158,20 @@ impl ParameterFile {
         self.layout
     }
 
-    /// Returns true if the file has a single parameter, which is named like the file, rather than
-    /// all parameters.
+    /// Returns true if the file contains a single parameter and is named after it; false if it
+    /// contains all parameters.
     #[must_use]
     pub fn is_separate(&self) -> bool {
         self.separate
     }
 
-    /// Returns the streams, in file order. The index of a stream is its counter.
+    /// Returns the parameters in file order. The index of a parameter is its counter.
     #[must_use]
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }
 
-    /// Returns the parameter with this name.
+    /// Returns the parameter with this name; `None` if the file doesn't have it.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&Parameter> {
         self.parameters.get(*self.by_name.get(name)?)
@@ -185,13 +187,13 @@ impl ParameterFile {
         &self.part
     }
 
-    /// Checks the parts that reading headers doesn't check: LoD offsets and row numbers. Also fails
-    /// if the file has changed since it was opened.
+    /// Checks the content that isn't read when the file is opened: LoD offsets, row numbers, and
+    /// the words of vocabularies. Also fails if the file has changed since it was opened.
     ///
     /// # Errors
     ///
     /// The errors of [`Stream::verify`], with the file and the parameter;
-    /// [`ErrorKind::SourceChanged`].
+    /// [`ErrorKind::SourceChanged`] if the file has changed.
     pub fn verify(&self) -> Result<()> {
         for (at, parameter) in self.parameters.iter().enumerate() {
             parameter.stream.verify(&self.part).map_err(|error| {
@@ -206,7 +208,7 @@ impl ParameterFile {
     }
 }
 
-/// Fails if a file is a pickle. Pickles contain tensors too, and are often mistaken for parameter
+/// Fails if a file is a pickle. Pickles also contain tensors, and are often mistaken for parameter
 /// files.
 fn refuse_pickle(part: &FilePart) -> Result<()> {
     let mut front = [0; 2];
@@ -224,7 +226,7 @@ fn refuse_pickle(part: &FilePart) -> Result<()> {
     }
 }
 
-/// Returns a description of a stream for error messages.
+/// Returns the name of the stream with this index for error messages.
 fn described(specs: Option<&[ParameterSpec]>, at: usize) -> String {
     match specs.and_then(|specs| specs.get(at)) {
         Some(spec) => spec.name().to_owned(),
@@ -232,7 +234,7 @@ fn described(specs: Option<&[ParameterSpec]>, at: usize) -> String {
     }
 }
 
-/// Returns the expected kind of a stream.
+/// Returns the expected kind of the stream with this index.
 fn kind(specs: Option<&[ParameterSpec]>, at: usize) -> StreamKind {
     let spec = specs.and_then(|specs| specs.get(at));
     spec.map_or(StreamKind::Dense, |spec| spec.kind)

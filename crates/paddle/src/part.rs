@@ -1,5 +1,5 @@
-//! The files of a model, for random access. Only a few files are open at a time, and none may have
-//! changed since the model was opened.
+//! The files of a model, for random access. Only a few files are open at a time. A read fails if a
+//! file has changed since the model was opened.
 
 use std::io;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use proto_splitter_core::Result;
 use proto_splitter_core::spans::{Spans, SpansBuilder};
 use record_file::ReadAt;
 
-/// The content of a file.
+/// A file of a model, for random access.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePart {
     files: Arc<Spans>,
@@ -19,7 +19,7 @@ pub(crate) struct FilePart {
 }
 
 impl FilePart {
-    /// Opens several files, which share one check for changes.
+    /// Opens several files. They are checked for changes together.
     pub(crate) fn open_all(paths: impl IntoIterator<Item = PathBuf>) -> Result<Vec<FilePart>> {
         let mut builder = SpansBuilder::new();
         let mut places = Vec::new();
@@ -61,7 +61,8 @@ impl FilePart {
         self.range.end - self.range.start
     }
 
-    /// Fails if this file, or a file that was opened together with it, has changed.
+    /// Fails if this file has changed since it was opened, or another file that was opened with it
+    /// has.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         self.files.check_unchanged()
     }

@@ -1,6 +1,6 @@
-//! Programs, with their variables and parameters.
+//! Programs, and the variables and parameters that they declare.
 //!
-//! A `ProgramDesc` is walked field by field. Only its variables are held in memory.
+//! A `ProgramDesc` is parsed field by field. Only its variables are held in memory.
 
 mod pir;
 
@@ -25,13 +25,13 @@ use crate::stream::{Stream, StreamKind, TensorSpec, len};
 /// Maximum size of a serialized `VarDesc`: 1 MiB.
 const MAX_VAR_SIZE: u64 = 1 << 20;
 
-/// Number of the field of a `ProgramDesc` that contains its blocks.
+/// Number of the field in `ProgramDesc` that contains a block.
 const BLOCKS: FieldNumber = FieldNumber(1);
 
-/// Number of the field of a `BlockDesc` that contains its variables.
+/// Number of the field in `BlockDesc` that contains a variable.
 const VARS: FieldNumber = FieldNumber(3);
 
-/// A variable of a program.
+/// A variable that a program declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PaddleVariable {
@@ -39,31 +39,32 @@ pub struct PaddleVariable {
     pub name: String,
     /// Index of the block that declares the variable.
     pub block: usize,
-    /// Kind of the variable, as a number from `VarType.Type`; newer versions of Paddle may have
-    /// kinds that [`kind`](Self::kind) doesn't support.
+    /// Number of the variable's kind in `VarType.Type`. Newer versions of Paddle may have kinds
+    /// that [`kind`](Self::kind) doesn't support.
     pub kind_number: i32,
-    /// Type of the elements, as a number from `VarType.Type`, if declared.
+    /// Number of the element type in `VarType.Type`; `None` if it isn't declared.
     pub dtype_number: Option<i32>,
-    /// Size of each dimension, -1 if unknown; `None` if not declared.
+    /// Size of each dimension, or -1 if it is unknown; `None` if the dims aren't declared.
     pub dims: Option<Vec<i64>>,
     /// Declared number of LoD levels.
     pub lod_level: i32,
-    /// True if the variable persists between runs of the program, as parameters do.
+    /// True if the variable's value persists between runs of the program, like that of a parameter.
     pub persistable: bool,
-    /// Range of the variable's `VarDesc` in the program, in bytes.
+    /// Byte range of the variable's `VarDesc` in the program.
     pub place: Range<u64>,
-    /// Location of the value, if the variable is a parameter of an open model.
+    /// Location of the variable's value; `None` unless the variable is a parameter of an open
+    /// model.
     pub stored: Option<Stored>,
 }
 
-/// The location of a variable's value.
+/// The location of a parameter's value in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stored {
-    /// File that contains the value.
+    /// Path of the file that contains the value.
     pub file: Arc<Path>,
-    /// Range of the elements in the file, in bytes. For a vocabulary, this is the range of the
-    /// whole stream.
+    /// Byte range of the elements in the file. For a vocabulary, this is the range of the whole
+    /// stream.
     pub data: Range<u64>,
 }
 
@@ -77,21 +78,22 @@ impl Stored {
 }
 
 impl PaddleVariable {
-    /// Returns the variable's kind.
+    /// Returns the variable's kind; `None` if its number is unknown.
     #[must_use]
     pub fn kind(&self) -> Option<Type> {
         Type::try_from(self.kind_number).ok()
     }
 
-    /// Returns the type of the variable's elements.
+    /// Returns the type of the variable's elements; `None` if it isn't declared or its number is
+    /// unknown.
     #[must_use]
     pub fn dtype(&self) -> Option<Type> {
         Type::try_from(self.dtype_number?).ok()
     }
 
-    /// Returns the size of the variable's value, in bytes. This is the stored size if there is one,
-    /// and otherwise the size implied by the dims and the type. Returns `None` if a dim is unknown,
-    /// or the variable isn't a tensor.
+    /// Returns the size of the variable's value, in bytes. If the value is stored in a file, this
+    /// is its stored size, and otherwise the size that the dims and the type imply. Returns `None`
+    /// if a dim is unknown, or the variable isn't a tensor.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         if let Some(stored) = &self.stored {
@@ -104,8 +106,8 @@ impl PaddleVariable {
         data_size(&dims, element_size(self.dtype()?)?)
     }
 
-    /// Returns true if Paddle saves the variable: it is persistable, and isn't a feed, a fetch or a
-    /// reader.
+    /// Returns true if Paddle saves the variable's value: the variable is persistable, and isn't a
+    /// feed, a fetch, a reader or raw.
     #[must_use]
     pub fn is_parameter(&self) -> bool {
         use Type::{FeedMinibatch, FetchList, Raw, Reader};
@@ -129,7 +131,8 @@ impl PaddleVariable {
     }
 }
 
-/// Returns the description of the tensor in a variable of this type, and its LoD level.
+/// Returns the tensor's description in a variable of this type, if any, and the number of LoD
+/// levels.
 fn tensor_of(of: &VarType) -> (Option<&TensorDesc>, i32) {
     if let Some(dense) = &of.lod_tensor {
         return (Some(&dense.tensor), dense.lod_level.unwrap_or_default());
@@ -152,9 +155,9 @@ fn tensor_of(of: &VarType) -> (Option<&TensorDesc>, i32) {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if it isn't a `ProgramDesc`, with the offset, or if two variables
-/// in a block have the same name; [`ErrorKind::LimitExceeded`] if a variable is larger than 1 MiB;
-/// [`ErrorKind::Io`].
+/// [`ErrorKind::InvalidMessage`], with the offset, if the bytes aren't a `ProgramDesc`, or if two
+/// variables of a block have the same name; [`ErrorKind::LimitExceeded`] if a variable is larger
+/// than 1 MiB; [`ErrorKind::Io`].
 pub fn variables(program: &dyn ReadAt) -> Result<Vec<PaddleVariable>> {
     let size = program.size()?;
     refuse_others(program, size)?;
@@ -170,7 +173,7 @@ pub fn variables(program: &dyn ReadAt) -> Result<Vec<PaddleVariable>> {
     Ok(variables)
 }
 
-/// Adds the variables of the block in this range.
+/// Adds the variables of a block to `variables`. `range` is the block's range in the program.
 fn variables_of<S: ReadAt + ?Sized>(
     cursor: &mut WireCursor<SourceInput<'_, S>>,
     block: usize,
@@ -195,12 +198,12 @@ fn variables_of<S: ReadAt + ?Sized>(
     Ok(())
 }
 
-/// Returns true if a field has this number and contains a message.
+/// Returns true if a field has this number, and the wire type of a message.
 fn is_message(field: &Field, number: FieldNumber) -> bool {
     field.number == number && field.wire_type == WireType::Len
 }
 
-/// Fails if a file is recognizably something other than a `ProgramDesc`.
+/// Fails if a file is clearly not a `ProgramDesc`, but JSON or a pickle.
 fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
     let mut front = [0; 2];
     let most = usize::try_from(size)
@@ -220,11 +223,12 @@ fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
     ))
 }
 
-/// Error message for a pickle.
+/// Part of the error message for a file that is a pickle.
 pub(crate) const PICKLE: &str = "a Python pickle, which may run any code and is never opened here; load it with \
      paddle.load and save the model with paddle.jit.save or paddle.static.save_inference_model";
 
-/// Returns true if a file begins like a Python pickle of protocol 2 to 5.
+/// Returns true if a file that begins with these bytes looks like a Python pickle of protocol 2 to
+/// 5.
 pub(crate) fn looks_like_pickle(front: &[u8]) -> bool {
     matches!(front, [0x80, 2..=5, ..])
 }
@@ -248,19 +252,20 @@ fn variable<S: ReadAt + ?Sized>(
     Ok(PaddleVariable::new(block, var, place))
 }
 
-/// A parameter as its program declares it. Its stream must match the declaration.
+/// A parameter as a program declares it. Its stream in a parameter file must match the declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterSpec {
     pub(crate) name: String,
     pub(crate) kind: StreamKind,
     dtype: Option<Type>,
     dims: Option<Vec<i64>>,
-    /// Offset of the parameter's `VarDesc` in the program, if the spec comes from a program.
+    /// Offset of the parameter's `VarDesc` in its program; `None` if the spec doesn't come from a
+    /// program.
     at: Option<u64>,
 }
 
 impl ParameterSpec {
-    /// Creates the spec for a parameter with this name and kind, without other requirements.
+    /// Creates the spec for a parameter with this name and kind. The type and dims may be any.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: StreamKind) -> Self {
         ParameterSpec {
@@ -272,8 +277,8 @@ impl ParameterSpec {
         }
     }
 
-    /// Creates the spec for a dense tensor with this type and these dims, where -1 stands for an
-    /// unknown dim.
+    /// Creates the spec for a dense tensor with this type and these dims. A dim of -1 is unknown,
+    /// and matches any size.
     #[must_use]
     pub fn dense(name: impl Into<String>, dtype: Type, dims: impl Into<Vec<i64>>) -> Self {
         ParameterSpec {
@@ -315,7 +320,7 @@ impl ParameterSpec {
         })
     }
 
-    /// Adds the offset of the parameter's `VarDesc` in the program to an error about the
+    /// Adds the offset of the parameter's `VarDesc` in the program, if known, to an error about the
     /// parameter's name.
     pub(crate) fn located(&self, error: Error) -> Error {
         match self.at {
@@ -324,7 +329,8 @@ impl ParameterSpec {
         }
     }
 
-    /// Fails if a stream doesn't match this parameter. Paddle itself accepts any type and dims.
+    /// Fails if a stream differs from this spec in its type or dims, although Paddle itself accepts
+    /// any.
     pub(crate) fn check(&self, stream: &Stream) -> Result<()> {
         let Some(dtype) = stream.dtype() else {
             return Ok(());
@@ -339,7 +345,7 @@ impl ParameterSpec {
         }
     }
 
-    /// Fails if a tensor to be written doesn't match this parameter.
+    /// Fails if a tensor to be written differs from this spec in its kind, type or dims.
     pub(crate) fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
         let differs = if tensor.kind() == self.kind {
             self.difference(tensor.dtype(), tensor.dims(), tensor.height())
@@ -356,15 +362,16 @@ impl ParameterSpec {
         }
     }
 
-    /// Returns a description of the type or the dims of a tensor, if they differ from the
-    /// program's.
+    /// Returns a message that describes how the type or dims of a tensor differ from this spec;
+    /// `None` if they are the same.
     fn difference(&self, dtype: Type, dims: &[u64], height: i64) -> Option<String> {
         if let Some(wanted) = self.dtype.filter(|wanted| *wanted != dtype) {
             let (wanted, found) = (wanted.as_str_name(), dtype.as_str_name());
             return Some(format!("data type {found}, but the program has {wanted}"));
         }
         let wanted = self.dims.as_ref()?;
-        // For SelectedRows, the program declares the dims of the whole matrix.
+        // For SelectedRows, the program declares the dims of the whole matrix, so compares
+        // `height`.
         let mut found: Vec<i64> = dims.iter().map(|dim| dim.cast_signed()).collect();
         if let (StreamKind::SelectedRows, Some(first)) = (self.kind, found.first_mut()) {
             *first = height;
@@ -378,19 +385,19 @@ impl ParameterSpec {
     }
 }
 
-/// Returns those variables that are parameters, in the order in which Paddle writes them: sorted by
-/// the bytes of their names.
+/// Returns the variables that are parameters. They are sorted by the bytes of their names, which is
+/// the order in which Paddle writes them.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::InvalidMessage`] if two parameters have the same name;
-/// [`ErrorKind::UnsupportedVersion`] if a parameter has a type that can't be stored.
+/// [`ErrorKind::UnsupportedVersion`] if a parameter has a kind that can't be stored in a file.
 pub fn parameters(variables: &[PaddleVariable]) -> Result<Vec<ParameterSpec>> {
     let of = variables.iter().filter(|variable| variable.is_parameter());
     in_order(of.map(ParameterSpec::of).collect::<Result<_>>()?)
 }
 
-/// Sorts parameters in the order in which Paddle writes them.
+/// Sorts parameters by name, as Paddle writes them. Fails if two have the same name.
 fn in_order(mut specs: Vec<ParameterSpec>) -> Result<Vec<ParameterSpec>> {
     specs.sort_by(|a, b| a.name.cmp(&b.name));
     let twice = specs

@@ -1,4 +1,4 @@
-//! The parts of a program, and of a model, that become chunks.
+//! Splitters that determine which parts of a program or model become chunks.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::prost_reflect::MessageDescriptor;
@@ -7,14 +7,14 @@ use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
 use crate::model::MODEL;
 use crate::proto::descriptor_pool;
 
-/// Full name of the type that [`ProgramDescSplitter`] splits.
+/// Full name of the message type that [`ProgramDescSplitter`] splits.
 pub const PROGRAM_DESC: &str = "paddle.framework.proto.ProgramDesc";
 
-/// A splitter for `ProgramDesc`, which cuts its large parts.
+/// A splitter for `ProgramDesc`, which moves large parts to separate chunks.
 ///
-/// Large parts are the values of ops' attributes (constants, the engine of a subgraph, the call
-/// stack of every op), and runs of variables, ops and blocks. The largest parts are cut first.
-/// Their bytes are unchanged.
+/// Large parts may be the values of ops' attributes (constants, the engine of a subgraph, the call
+/// stack of every op), and series of consecutive variables, ops and blocks. The largest parts are
+/// cut first. Their bytes are unchanged.
 ///
 /// ```
 /// use proto_splitter_core::split::{SplitExt, SplitOptions};
@@ -44,8 +44,8 @@ impl ComposableSplitter for ProgramDescSplitter {
 }
 
 /// A splitter for a whole model, as [`PaddleModel::source`](crate::PaddleModel::source) returns it.
-/// It cuts the data of parameters, and the same parts of the program that [`ProgramDescSplitter`]
-/// cuts.
+/// It moves the data of parameters to separate chunks, and splits the program like
+/// [`ProgramDescSplitter`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelSplitter;
 

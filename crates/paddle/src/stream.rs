@@ -1,8 +1,9 @@
-//! Tensor streams, which store a Paddle tensor in a file in one of three layouts.
+//! Tensor streams, the form in which Paddle stores tensors in files. There are three layouts of
+//! streams.
 //!
 //! A [`Stream`] has the locations of a tensor's parts, which are found by reading only the header.
-//! Use [`read_data`](Stream::read_data) to read the data into a buffer, and [`write_stream`] to
-//! write a stream from a reader.
+//! Its method [`read_data`](Stream::read_data) reads the data into a buffer. [`write_stream`]
+//! writes a stream, with the data from a reader.
 //!
 //! ```
 //! use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -41,7 +42,7 @@ pub use write::write_stream;
 
 use crate::proto::framework::var_type::Type;
 
-/// The locations of the parts of one stream.
+/// A stream in a file: its type, its dims, and the locations of its parts.
 ///
 /// Offsets are in bytes from the start of the file or other source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,20 +55,21 @@ pub struct Stream {
     parts: StreamParts,
 }
 
-/// The parts of a stream that are the same in every layout, with their locations.
+/// The parts that a stream has in every layout, with their byte ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StreamParts {
-    /// Serialized `TensorDesc`; empty for a vocabulary.
+    /// Range of the serialized `TensorDesc`; empty for a vocabulary.
     pub(crate) desc: Range<u64>,
-    /// First field of the `TensorDesc` that the message of a model can't represent, and its offset.
+    /// Number and offset of the first field of the `TensorDesc` that the message of a model can't
+    /// represent; `None` if there is no such field.
     pub(crate) misfit: Option<(u32, u64)>,
-    /// Range of each LoD level, whose offsets are 64-bit numbers.
+    /// Range of the 64-bit offsets in each LoD level.
     pub(crate) lod: Vec<Range<u64>>,
-    /// Range of the row numbers of SelectedRows, which are 64-bit numbers.
+    /// Range of the 64-bit row numbers of SelectedRows; empty for other kinds.
     pub(crate) rows: Range<u64>,
-    /// Number of rows in the matrix from which SelectedRows were taken.
+    /// Number of rows in the matrix from which SelectedRows were taken; 0 for other kinds.
     pub(crate) height: i64,
-    /// The elements; for a vocabulary, the whole stream.
+    /// Range of the elements; for a vocabulary, the range of the whole stream.
     pub(crate) data: Range<u64>,
 }
 
@@ -77,7 +79,7 @@ pub(crate) fn len(range: &Range<u64>) -> u64 {
 }
 
 impl Stream {
-    /// Returns the kind of the content.
+    /// Returns the kind of value that the stream contains.
     #[must_use]
     pub fn kind(&self) -> StreamKind {
         self.kind
@@ -89,33 +91,34 @@ impl Stream {
         self.layout
     }
 
-    /// Returns the type of the elements; `None` for a vocabulary.
+    /// Returns the type of the elements; `None` for a vocabulary, which has no elements.
     #[must_use]
     pub fn dtype(&self) -> Option<Type> {
         self.dtype
     }
 
-    /// Returns the sizes of the dimensions, outermost first; empty for a scalar, and for a
+    /// Returns the sizes of the dimensions, outermost first. Empty for a scalar and for a
     /// vocabulary.
     #[must_use]
     pub fn dims(&self) -> &[u64] {
         &self.dims
     }
 
-    /// Returns the range of the whole stream, including the size before it in the sized layout.
+    /// Returns the byte range of the whole stream. In the sized layout, this includes the stream's
+    /// size, which precedes it.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// Returns the range of the elements, which are row-major and little-endian, without padding.
-    /// For a vocabulary, returns the range of the whole stream.
+    /// Returns the byte range of the elements, which are row-major and little-endian, without
+    /// padding. For a vocabulary, returns the range of the whole stream.
     #[must_use]
     pub fn data(&self) -> Range<u64> {
         self.parts.data.clone()
     }
 
-    /// Returns the number of LoD levels.
+    /// Returns the number of LoD levels; 0 for kinds without LoD.
     #[must_use]
     pub fn lod_levels(&self) -> usize {
         self.parts.lod.len()

@@ -13,23 +13,24 @@ use crate::stream::TensorSpec;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {
-    /// The file that the tensor was appended to.
+    /// Path of the file to which the tensor was appended.
     pub file: PathBuf,
-    /// Index of the tensor in the file, counted from 0.
+    /// Index of the tensor in the file, starting at 0.
     pub counter: u64,
-    /// Name of the tensor in the program; `None` if there is no program.
+    /// Name of the tensor's parameter in the program; `None` if there is no program.
     pub name: Option<String>,
     /// Size of the tensor's data, in bytes.
     pub bytes: u64,
 }
 
 /// Appends a tensor to the parameters of a model. The parameters must be in a single file in the
-/// sized layout. `path` is any of the model's names, or the file itself, which may be empty.
+/// sized layout. `path` is that of any file of the model. If it is that of the parameter file, this
+/// file may be empty.
 ///
-/// If there is a program, the tensor must be its next parameter, in the order of the parameters'
-/// names, since a file is filled one tensor after another. `data` must have exactly as many bytes
-/// as the tensor. As with [`append`](crate::append), the existing content is unchanged. If
-/// appending fails, the file is truncated to its old size.
+/// If there is a program, the tensor must be the program's next parameter in the order of names,
+/// since the tensors in a file are in this order. `data` must have exactly as many bytes as the
+/// tensor. As with [`append`](crate::append), the existing content is unchanged. If appending
+/// fails, the file is truncated to its old size.
 ///
 /// ```
 /// use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -52,8 +53,9 @@ pub struct Appended {
 ///
 /// The errors of [`PaddleModel::open`](super::PaddleModel::open) for the program, and of
 /// [`append`](crate::append); [`ErrorKind::InvalidConfig`] if each parameter is in a separate file,
-/// if the program has no more parameters, if its next parameter has another type or other dims, if
-/// a level of LoD doesn't divide the tensor, or if `data` has more bytes than the tensor.
+/// if the file already has all parameters of the program, if the next parameter has another type or
+/// other dims, if a level of LoD doesn't divide the tensor, or if `data` has more bytes than the
+/// tensor.
 pub fn append_to_model(
     path: impl AsRef<Path>,
     options: &PaddleOpenOptions,

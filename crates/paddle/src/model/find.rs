@@ -1,4 +1,4 @@
-//! Finding a model's files from any of its names.
+//! Finding all files of a model from the name of any of them.
 //!
 //! | name | program | parameters |
 //! | --- | --- | --- |
@@ -14,23 +14,22 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::part::FilePart;
 use crate::program::pir_parameters;
 
-/// Name that older Paddle releases give to a program in a folder.
+/// Name of a model's program in older Paddle releases.
 pub(crate) const OLD_PROGRAM: &str = "__model__";
 
-/// Name of the file with all parameters next to a program called [`OLD_PROGRAM`].
+/// Name of the file that contains all parameters, if the program is called [`OLD_PROGRAM`].
 pub(crate) const OLD_PARAMETERS: &str = "__params__";
 
-/// The files of a model, found by their names.
+/// The paths of a model's files, as found by their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Program: a `ProgramDesc` or JSON.
+    /// Path of the program, which is a `ProgramDesc` or JSON; `None` if there are only parameters.
     pub(super) program: Option<PathBuf>,
-    /// File that contains all parameters. If there is a program but no file with all parameters,
-    /// each parameter has a separate file.
+    /// Path of the file that contains all parameters; `None` if each parameter has a separate file.
     pub(super) parameters: Option<PathBuf>,
 }
 
-/// Finds the files of the model to which `path` belongs.
+/// Finds the files of a model, given the path of one of them or of their folder, or their prefix.
 pub(super) fn find(path: &Path) -> Result<Found> {
     if path.is_dir() {
         return in_folder(path);
@@ -70,7 +69,7 @@ pub(super) fn find(path: &Path) -> Result<Found> {
             program: there(beside(OLD_PROGRAM)),
             parameters: Some(path.to_owned()),
         }),
-        // A parameter file with another name. If it is a pickle, opening it fails.
+        // Any other file is a parameter file. If it is a pickle, opening it fails later.
         _ if path.is_file() => Ok(Found {
             program: None,
             parameters: Some(path.to_owned()),
@@ -85,7 +84,7 @@ pub(super) fn find(path: &Path) -> Result<Found> {
     }
 }
 
-/// Finds the model in a folder, which must have exactly one.
+/// Finds the model in a folder. Fails unless the folder has exactly one program.
 fn in_folder(folder: &Path) -> Result<Found> {
     let failed = |error: std::io::Error| Error::from(error).in_file(folder);
     let (mut descs, mut json) = (Vec::new(), Vec::new());
@@ -121,15 +120,15 @@ fn in_folder(folder: &Path) -> Result<Found> {
     }
 }
 
-/// Returns true if a file is the JSON program of a model that has no other program. Since any
-/// program may have JSON files next to it, its parameters must exist.
+/// Returns true if a JSON file is a program. Its parameters must exist, since any program may have
+/// unrelated JSON files next to it. There must be no `.pdmodel` with the same prefix.
 fn is_json_program(path: &Path) -> bool {
     let there = |end: &str| path.with_extension(end).is_file();
     there("pdiparams") && !there("pdmodel")
 }
 
-/// Returns the paths of files in `folder` that, if they existed, would be mistaken for parts of the
-/// model whose program has this name.
+/// Returns the paths of files in `folder` that readers would take for files of the model whose
+/// program has this name, if the files exist.
 pub(crate) fn rivals(folder: &Path, program: &str) -> Vec<PathBuf> {
     let of = |stem: &str, end: &str| PathBuf::from(format!("{stem}{end}"));
     if program == OLD_PROGRAM {
@@ -142,26 +141,28 @@ pub(crate) fn rivals(folder: &Path, program: &str) -> Vec<PathBuf> {
     };
     let mut names = vec![of(stem, ".pdiparams"), of(stem, ".pdiparams.info")];
     let other = of(stem, other);
-    // Any program may have an unrelated JSON file next to it.
+    // A `.json` only counts if it is a program, since any program may have unrelated JSON files
+    // next to it.
     if other.extension().is_some_and(|end| end == "pdmodel") || is_pir(&folder.join(&other)) {
         names.push(other);
     }
     names
 }
 
-/// Returns true if a file is a JSON program.
+/// Returns true if a file is a JSON program of Paddle 3.x.
 fn is_pir(path: &Path) -> bool {
     FilePart::open(path).is_ok_and(|part| pir_parameters(&part).is_ok())
 }
 
-/// Returns the path of the file for the variable `name`, beneath `folder`.
+/// Returns the path below `folder` of the separate file for the parameter `name`. Fails if the name
+/// leads outside of the folder.
 pub(crate) fn separate_path(folder: &Path, name: &str) -> Result<PathBuf> {
     let outside = || {
         let message =
             format!("the name {name:?} can't be a file name: it would lead outside its folder");
         Error::new(ErrorKind::InvalidPath, message)
     };
-    // On another system, separators or drives in the name could lead outside the folder.
+    // Backslashes and drives in a name could lead outside of the folder on Windows.
     if name.contains(['\\', '\0']) || cfg!(windows) && name.contains(':') {
         return Err(outside());
     }
@@ -172,7 +173,7 @@ pub(crate) fn separate_path(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(folder.join(name))
 }
 
-/// Fails if a path below `folder` leads outside it, through a symbolic link.
+/// Fails if `path`, which is below `folder`, leads outside of it through a symbolic link.
 pub(super) fn check_inside(folder: &Path, path: &Path) -> Result<()> {
     let real =
         |path: &Path| fs::canonicalize(path).map_err(|error| Error::from(error).in_file(path));

@@ -1,14 +1,14 @@
-//! An index of the parameters in several files.
+//! An index of the parameters in several parameter files.
 
 use std::collections::HashMap;
 
 use crate::parameters::ParameterFile;
 
-/// The files of a model's parameters, by name and by counter.
+/// An index of a model's parameters, by name and by counter.
 #[derive(Debug)]
 pub(super) struct Index {
     /// Index of the file that contains each parameter, by the parameter's name. Empty if there is a
-    /// single file, which has its own index.
+    /// single file, since the file can find its parameters itself.
     by_name: HashMap<String, usize>,
     /// For each file, the number of parameters in this file and all earlier ones.
     ends: Vec<usize>,
@@ -34,7 +34,8 @@ impl Index {
         index
     }
 
-    /// Returns the index of the file that may have a parameter with this name.
+    /// Returns the index of the file in which to look up the parameter with this name; `None` if no
+    /// file has it.
     pub(super) fn file_of(&self, name: &str) -> Option<usize> {
         match self.ends.len() {
             1 => Some(0),
@@ -43,7 +44,7 @@ impl Index {
     }
 
     /// Returns the index of the file that has the parameter with this counter, and the parameter's
-    /// index in that file.
+    /// index in that file. `None` if there are fewer parameters.
     pub(super) fn place(&self, counter: usize) -> Option<(usize, usize)> {
         let file = self.ends.partition_point(|end| *end <= counter);
         let before = file.checked_sub(1).and_then(|last| self.ends.get(last));

@@ -1,4 +1,4 @@
-//! A model as one message, which consists of spans of the model's files. Only headers are read.
+//! A model as one message, which consists of byte ranges of the model's files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::proto::model::parameter::Kind;
 use crate::proto::model::parameter_file::Layout;
 use crate::stream::StreamKind;
 
-/// Field numbers in `proto/proto_splitter/paddle/model.proto`.
+/// Numbers of the fields in `proto/proto_splitter/paddle/model.proto`.
 pub(crate) mod field {
     pub(crate) mod model {
         pub(crate) const PROGRAM_FILE: u32 = 1;
@@ -56,17 +56,17 @@ pub(crate) mod field {
     }
 }
 
-/// Returns true if the message of a model has a field with this number.
+/// Returns true if the message [`MODEL`] has a field with this number.
 pub(crate) fn is_of_model(number: u32) -> bool {
     (field::model::PROGRAM_FILE..=field::model::COMPANIONS).contains(&number)
 }
 
-/// Full name of the message that represents a whole model.
+/// Full name of the message type that represents a whole model.
 pub const MODEL: &str = "proto_splitter.paddle.Model";
 
 impl PaddleModel {
     /// Returns the model as one message of type [`MODEL`], which can be split, inspected or
-    /// compared. The bytes stay in the files.
+    /// compared. The content of the files isn't copied.
     ///
     /// ```
     /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
@@ -90,9 +90,10 @@ impl PaddleModel {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SourceChanged`] if a file has changed; [`ErrorKind::InvalidPath`] if a name
-    /// isn't Unicode; [`ErrorKind::InvalidMessage`] if the description of a tensor has a group or a
-    /// field with the number 100: Paddle ignores both, and the message can't represent them.
+    /// [`ErrorKind::SourceChanged`] if a file has changed since it was opened;
+    /// [`ErrorKind::InvalidPath`] if a name isn't Unicode; [`ErrorKind::InvalidMessage`] if the
+    /// description of a tensor has a group or a field with the number 100. Paddle ignores both, but
+    /// the message can't represent them.
     pub fn source(&self) -> Result<Source> {
         let descriptor = descriptor_pool().get_message_by_name(MODEL);
         let descriptor = descriptor.ok_or_else(|| {
@@ -104,7 +105,7 @@ impl PaddleModel {
         Ok(Source::from_spans(Arc::new(self.spans()?), descriptor))
     }
 
-    /// Returns the model as one message, for random access.
+    /// Returns the model as one message of type [`MODEL`], for random access.
     ///
     /// # Errors
     ///
@@ -128,7 +129,8 @@ impl PaddleModel {
                 spans.file(field::companion::CONTENT, companion.path())
             })?;
         }
-        // The message refers to the current files, so these must be unchanged.
+        // The message refers to ranges of the files, which must not have changed since they were
+        // opened.
         self.check_unchanged()?;
         spans.0.finish()
     }
@@ -142,8 +144,8 @@ fn file_name(path: &Path) -> Result<&str> {
     })
 }
 
-/// Fails if a tensor's description has a field that the message can't represent. Paddle ignores
-/// these fields.
+/// Fails if a tensor's description has a field that the message can't represent, although Paddle
+/// ignores the field.
 fn check_fits(parameter: &Parameter, at: usize) -> Result<()> {
     let Some((number, offset)) = parameter.stream().parts().misfit else {
         return Ok(());
@@ -174,7 +176,7 @@ impl Fields {
         self.message(number, |spans| spans.0.literal(text.as_bytes()))
     }
 
-    /// Adds a number, unless it is the default value.
+    /// Adds a field with a number, unless the number is the default value.
     fn number(&mut self, number: u32, value: u64) -> Result<()> {
         if value == 0 {
             return Ok(());
@@ -186,7 +188,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Adds the content of a file.
+    /// Adds a field that contains the content of the file at `path`.
     fn file(&mut self, number: u32, path: &Path) -> Result<()> {
         let file = self.0.open(path)?;
         let size = self.0.file_size(file)?;

@@ -1,4 +1,4 @@
-//! Reading all parameters at once.
+//! Reading the data of all parameters at once.
 
 use std::num::NonZeroUsize;
 
@@ -10,10 +10,12 @@ use super::PaddleModel;
 
 impl PaddleModel {
     /// Reads the data of all [`parameters`](Self::parameters) into newly allocated memory, and
-    /// returns the data in this order. Uses `threads` threads, or one per core if it is `None`.
+    /// returns the data of each in the same order. Uses `threads` threads, or one per core if it is
+    /// `None`.
     ///
-    /// All parameters share one allocation, which is freed with the last of them. To keep only some
-    /// parameters, read each with [`Stream::to_bytes`](crate::stream::Stream::to_bytes).
+    /// All returned buffers share one allocation, which is only freed once all of them are dropped.
+    /// To keep only some parameters, read each with
+    /// [`Stream::to_bytes`](crate::stream::Stream::to_bytes).
     ///
     /// ```
     /// use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -39,8 +41,8 @@ impl PaddleModel {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SourceChanged`] if a file has changed; [`ErrorKind::LimitExceeded`] if the
-    /// memory can't be allocated; [`ErrorKind::Io`].
+    /// [`ErrorKind::SourceChanged`] if a file has changed since it was opened;
+    /// [`ErrorKind::LimitExceeded`] if the memory can't be allocated; [`ErrorKind::Io`].
     pub fn read_all(&self, threads: Option<NonZeroUsize>) -> Result<Vec<Bytes>> {
         let parameters = self.parameters();
         let ranges =
@@ -49,14 +51,14 @@ impl PaddleModel {
     }
 
     /// Reads the data of all parameters like [`read_all`](Self::read_all), but into one buffer per
-    /// parameter. Each buffer must have the size of the data. This is faster if the buffers were
-    /// used before.
+    /// parameter. Each buffer must have the size of its parameter's data. This is faster than
+    /// [`read_all`](Self::read_all) if the buffers' memory was used before.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the number of buffers or the size of a buffer is wrong, in
-    /// which case nothing was read. Otherwise, the errors of [`read_all`](Self::read_all), after
-    /// which some buffers may have been filled.
+    /// [`ErrorKind::InvalidConfig`] if there are too few or too many buffers, or a buffer has the
+    /// wrong size; nothing was read in this case. Otherwise, the errors of
+    /// [`read_all`](Self::read_all), after which some buffers may have been filled.
     pub fn read_all_to<'a>(
         &'a self,
         buffers: impl IntoIterator<Item = &'a mut [u8]>,

@@ -1,4 +1,4 @@
-//! The files of a model that is being written, in the requested arrangement.
+//! Writing the files of a model in the requested arrangement.
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -16,22 +16,22 @@ use super::{Arrangement, WrittenModel};
 use crate::model::{OLD_PARAMETERS, OLD_PROGRAM, ProgramKind};
 use crate::stream::{Layout, StreamKind};
 
-/// Number of bytes collected before they are written: 256 KiB.
+/// Size of the buffer for writing a file: 256 KiB.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// Maximum number of open files that wait for large parts: 64.
+/// Maximum number of files that stay open until their large parts are copied: 64.
 const MAX_WAITING: usize = 64;
 
-/// Minimum size of a range that is copied by other threads: 256 KiB.
+/// Minimum size of a message range that threads copy later: 256 KiB.
 const LEAST_GAP: u64 = 256 << 10;
 
-/// A range of the message that hasn't been copied to a file yet.
+/// A range of the message that threads will copy to a file later.
 #[derive(Debug)]
 struct Gap {
     /// Range in the message.
     range: Range<u64>,
     file: Arc<File>,
-    /// Offset in the file of the range's first byte.
+    /// Offset in the file to which the range will be copied.
     offset: u64,
 }
 
@@ -45,36 +45,36 @@ impl Gap {
     }
 }
 
-/// A writer for the files of a model, one after another. Threads copy large parts once the other
-/// parts of the files are written.
+/// A writer that writes the files of a model one after another. It skips large parts, which threads
+/// copy after the other parts were written.
 pub(super) struct Files<'m> {
     staging: Staging,
     message: &'m MessageReader,
     meter: &'m Meter,
-    /// Parts that haven't been copied yet.
+    /// Ranges of the message that haven't been copied yet.
     gaps: Vec<Gap>,
-    /// Files with gaps, except for the file that is being written.
+    /// Files that contain gaps, except for the file that is being written.
     waiting: Vec<Arc<File>>,
     arrangement: Arrangement,
-    /// Name of the program's file in the output.
+    /// Name of the program's file in the output; `None` until the program begins.
     program: Option<String>,
-    /// Name of the program's file in the message.
+    /// Name of the program's file according to the message.
     program_stored: Option<String>,
     kind: Option<ProgramKind>,
     parameters: Stored,
     companion: Option<String>,
-    /// Names of the companions that don't belong to the arrangement.
+    /// Names of companion files that aren't written, since they don't fit the arrangement.
     left_out: Vec<String>,
-    /// The file that is being written; `None` if its bytes are discarded.
+    /// The file that is being written; `None` if received bytes are discarded.
     open: Option<BufWriter<Arc<File>>>,
     /// Number of parameter files in the message so far.
     seen: u32,
-    /// Previous parameter, if separate files are combined into one.
+    /// Name of the previous parameter, to check the order when parameters are combined in one file.
     last: Option<String>,
     bytes: u64,
 }
 
-/// The description of the current parameter file in the message.
+/// Fields of the current parameter file that the message has before its parameters.
 #[derive(Debug, Default)]
 struct Stored {
     file: Option<String>,
@@ -137,7 +137,7 @@ impl<'m> Files<'m> {
             },
         };
         if separate {
-            // This check comes before anything large is written.
+            // Fails early if readers would take an existing `__params__` for a part of the output.
             self.staging.check_unrivalled([OLD_PARAMETERS.into()])?;
         }
         self.create(&name)?;
@@ -154,10 +154,11 @@ impl<'m> Files<'m> {
     pub(super) fn begin_companion(&mut self) -> Result<()> {
         let name = self.companion.take();
         let name = name.ok_or_else(|| invalid("a companion file of the model has no name"))?;
-        // The last parameter file may still be open.
+        // The previous parameter file may still be open.
         self.end_file()?;
         match self.arrangement {
-            // The companion is named after the file with all parameters, which isn't written.
+            // Companions belong to a file with all parameters, which isn't written in this
+            // arrangement.
             Arrangement::Separate(_) => {
                 self.left_out.push(name);
                 Ok(())
@@ -168,7 +169,7 @@ impl<'m> Files<'m> {
 
     pub(super) fn end_companion(&mut self) -> Result<()> {
         match self.companion.take() {
-            // The file has no content.
+            // The companion had no content, so its file wasn't created yet.
             Some(name) => {
                 self.companion = Some(name);
                 self.begin_companion()?;
@@ -192,7 +193,8 @@ impl<'m> Files<'m> {
         self.parameters.separate = separate;
     }
 
-    /// Prepares to write the parameters in a file. Called once the file's fields are known.
+    /// Creates the file for the parameters that follow, if the arrangement has one. Must be called
+    /// when the fields before the first parameter are known.
     pub(super) fn begin_parameter_file(&mut self) -> Result<()> {
         if self.parameters.has_begun {
             return Ok(());
@@ -216,7 +218,8 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Returns the name that Paddle expects for the parameter file next to the program.
+    /// Returns the name that Paddle expects for a file with all parameters, given the program's
+    /// name.
     fn combined_name(&self) -> String {
         let stem = |name: &str| match name.rsplit_once('.') {
             Some((stem, "pdmodel" | "json")) => format!("{stem}.pdiparams"),
@@ -271,8 +274,8 @@ impl<'m> Files<'m> {
         Ok(())
     }
 
-    /// Checks the order of parameters, since Paddle reads a file with all parameters in the order
-    /// of their names.
+    /// Fails unless parameters from separate files are in the order of their names, since Paddle
+    /// reads a file with all parameters in this order.
     fn check_order(&mut self, incoming: &Incoming) -> Result<()> {
         if self.seen > 1 && incoming.name <= self.last {
             return Err(invalid(
@@ -293,7 +296,7 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Writes bytes to the current part of the current file.
+    /// Writes bytes to the current file, or discards them if no file is open.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.open {
             Some(open) => Ok(open.write_all(bytes)?),
@@ -301,15 +304,15 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Leaves a range of the message to threads, if it is large. The range belongs to the current
-    /// part. Returns true if threads will copy it.
+    /// Skips a range of the message in the current file if it is large, so that threads copy it
+    /// later. Returns false if the range is too small, and the caller has to write it.
     pub(super) fn leave_out(&mut self, range: &Range<u64>) -> Result<bool> {
         let len = range.end - range.start;
         if len < LEAST_GAP {
             return Ok(false);
         }
         let Some(open) = &mut self.open else {
-            // The bytes are discarded, since no file is open.
+            // The range is discarded, since no file is open for it.
             self.meter.advance(len)?;
             return Ok(true);
         };
@@ -325,7 +328,8 @@ impl<'m> Files<'m> {
         Ok(true)
     }
 
-    /// Syncs the open file to the disk. If it waits for large parts, it is synced later.
+    /// Completes the current file and syncs it to the disk. If the file has gaps, it is only synced
+    /// once these are filled.
     pub(super) fn end_file(&mut self) -> Result<()> {
         let Some(mut open) = self.open.take() else {
             return Ok(());
@@ -348,7 +352,7 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Copies the ranges that were left to threads, and syncs the files to the disk.
+    /// Copies all skipped ranges with several threads, and syncs their files to the disk.
     fn fill_gaps(&mut self) -> Result<()> {
         let gaps = std::mem::take(&mut self.gaps);
         let places: Vec<_> = gaps.iter().map(Gap::place).collect();
@@ -358,13 +362,13 @@ impl<'m> Files<'m> {
             .try_for_each(|file| Ok(file.sync_all()?))
     }
 
-    /// Completes the output.
+    /// Completes all files, after the last byte of the message.
     pub(super) fn end(&mut self) -> Result<()> {
         self.end_file()?;
         self.fill_gaps()
     }
 
-    /// Moves all files into place.
+    /// Moves all files to the output folder.
     pub(super) fn commit(self, folder: &Path) -> Result<WrittenModel> {
         Ok(WrittenModel {
             folder: folder.to_owned(),
@@ -385,7 +389,7 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Fails if a name leads outside the model's folder or into a subfolder.
+/// Fails unless a name is that of a file directly in the model's folder.
 fn check_plain(name: &str) -> Result<()> {
     let is_plain = !name.contains(['/', '\\', '\0']) && !matches!(name, "" | "." | "..");
     if is_plain {

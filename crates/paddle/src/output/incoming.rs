@@ -1,4 +1,4 @@
-//! A parameter that arrives in a message, and is written as a stream.
+//! A parameter that arrives field by field in a message, and is written as a stream.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -11,16 +11,18 @@ use crate::stream::{
     Layout, MAX_LOD_LEVELS, Piece, StreamKind, StreamParts, len, pieces, read_desc,
 };
 
-/// Maximum size of LoD or rows to hold in memory: 1 MiB. Anything larger goes to a temporary file.
+/// Maximum size of LoD or row numbers to hold in memory: 1 MiB. More go to a temporary file.
 const MAX_IN_MEMORY: usize = 1 << 20;
 
-/// Offset of the description in the address space of the parameter's three parts.
+/// Virtual offset of the description. The numbers, the description and the data of a parameter have
+/// distinct offsets.
 const DESC_AT: u64 = 1 << 61;
 
-/// Offset of the data in this address space.
+/// Virtual offset of the data.
 const DATA_AT: u64 = 1 << 62;
 
-/// The fields of a parameter that have arrived. `numbers` has the LoD, followed by the rows.
+/// The fields of a parameter received so far. `numbers` contains the LoD, followed by the row
+/// numbers.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) name: Option<String>,
@@ -33,7 +35,7 @@ pub(super) struct Incoming {
     lod: Vec<Range<u64>>,
     rows: Option<Range<u64>>,
     data: u64,
-    /// Pieces of the stream after its data.
+    /// Pieces of the stream to write after the data.
     rest: Vec<Piece>,
 }
 
@@ -64,7 +66,7 @@ impl Incoming {
         self.rows = Some(self.size..self.size);
     }
 
-    /// Adds bytes of LoD or rows.
+    /// Adds bytes to the current level of LoD, or to the row numbers.
     pub(super) fn numbers(&mut self, bytes: &[u8]) -> Result<()> {
         self.size += bytes.len() as u64;
         Ok(self.numbers.write_all(bytes)?)
@@ -86,7 +88,7 @@ impl Incoming {
         }
     }
 
-    /// Announces that `size` bytes of data follow. Checks that they match the other fields.
+    /// Starts the data, which has `size` bytes. Fails if it doesn't match the fields before it.
     pub(super) fn begin_data(&mut self, size: u64, is_vocabulary: bool) -> Result<()> {
         (self.has_data, self.data) = (true, size);
         if is_vocabulary != (self.kind == StreamKind::Vocabulary) {
@@ -117,7 +119,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Writes the part of the stream before the data.
+    /// Writes the part of the stream before the data. Returns the size of the whole stream, in
+    /// bytes.
     pub(super) fn write_front(&mut self, layout: Layout, sink: &mut dyn Write) -> Result<u64> {
         let desc = self.desc.len() as u64;
         let parts = StreamParts {

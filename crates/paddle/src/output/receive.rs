@@ -1,9 +1,9 @@
-//! Parsing a model's message while it arrives, from front to back.
+//! Parsing the message of a model while its bytes arrive in order.
 //!
 //! A chunked message is merged into a sink that writes files, so the message itself is neither
 //! written nor held in memory. Small fields are collected, and fields that may be large are passed
 //! on immediately. Fields must be in the order of their numbers, as every serializer writes them:
-//! the parts of a file before a tensor's data must be known when the data arrives.
+//! the fields that a file stores before a tensor's data must arrive before the data.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -19,13 +19,13 @@ use crate::proto::model::parameter::Kind;
 use crate::proto::model::parameter_file::Layout;
 use crate::stream::MAX_DESC_SIZE;
 
-/// Maximum size of a name, in bytes.
+/// Maximum size of a string field, in bytes.
 const MAX_NAME: u64 = 64 << 10;
 
-/// Maximum size of a tag and the length or number after it, in bytes.
+/// Maximum size of a field's tag and the length or number after it, in bytes.
 const MAX_HEADER: usize = 20;
 
-/// The nested messages that are parsed.
+/// The type of a nested message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Context {
     Model,
@@ -37,7 +37,8 @@ enum Context {
 }
 
 impl Context {
-    /// Returns true if a field may occur several times.
+    /// Returns true if the field with this number may occur several times in a message of this
+    /// type.
     fn is_repeated(self, number: u32) -> bool {
         match self {
             Context::Model => {
@@ -57,44 +58,44 @@ impl Context {
 #[derive(Debug)]
 struct Frame {
     context: Context,
-    /// Offset of the frame's end in the message.
+    /// Offset of the nested message's end in the whole message.
     end: u64,
-    /// Number of the previous field.
+    /// Number of the previous field in the nested message.
     last: u32,
 }
 
-/// The expected input.
+/// The part of the message that is expected next.
 #[derive(Debug)]
 enum State {
-    /// A tag and the length or number after it.
+    /// A field's tag, followed by a length or a number.
     Header,
-    /// The remainder of a string, for the field with this number.
+    /// The remainder of a string, with the number of its field and its total length in bytes.
     Text(u32, u64),
-    /// This number of bytes, which are passed on immediately.
+    /// Bytes that are passed on immediately, with their destination and their remaining number.
     Through(Through, u64),
 }
 
-/// The destination of bytes that are passed on.
+/// The destination of bytes that are passed on immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Through {
-    /// The program or a companion.
+    /// The content of the program's file or of a companion file.
     File,
-    /// A field of a tensor's description.
+    /// A field of the tensor's description.
     Desc,
-    /// A level of LoD, or rows.
+    /// A level of LoD, or the row numbers.
     Numbers,
-    /// The elements of a tensor, or a vocabulary.
+    /// The elements of the tensor, or a vocabulary.
     Data,
 }
 
-/// A sink for a message of type `Model`.
+/// A sink that receives a message of type `Model`, and writes the model's files.
 pub(super) struct Receiver<'a, 'm> {
     files: &'a mut Files<'m>,
     meter: &'m Meter,
     incoming: Incoming,
     stack: Vec<Frame>,
     state: State,
-    /// The beginning of an incomplete header or string.
+    /// Bytes of a header or string that isn't complete yet.
     held: Vec<u8>,
     position: u64,
 }
@@ -116,7 +117,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         }
     }
 
-    /// Completes the message.
+    /// Completes the files. Fails if the message is incomplete.
     pub(super) fn finish(self) -> Result<()> {
         let is_whole = matches!(self.state, State::Header) && self.held.is_empty();
         if is_whole && self.stack.len() == 1 {
@@ -126,9 +127,9 @@ impl<'a, 'm> Receiver<'a, 'm> {
         }
     }
 
-    /// Skips the bytes at the start of `range`, which come next in the message, if threads can copy
-    /// them. Skips at most the remainder of a file or of a tensor's data. Returns the number of
-    /// bytes skipped.
+    /// Skips the first bytes of `range`, which is the next part of the message, if threads can copy
+    /// them later. Skips no more than the remainder of a file or of a tensor's data. Returns the
+    /// number of bytes skipped, which is 0 if the caller has to write the next bytes.
     pub(super) fn leave_out(&mut self, range: Range<u64>) -> Result<u64> {
         let State::Through(to @ (Through::File | Through::Data), left) = self.state else {
             return Ok(0);
@@ -176,7 +177,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         }
     }
 
-    /// Reads a byte of a header. Handles the header once it is complete.
+    /// Reads the next byte of a field's header. Once the header is complete, starts the field.
     fn header(&mut self, bytes: &mut &[u8]) -> Result<()> {
         let Some((&byte, rest)) = bytes.split_first() else {
             return Ok(());
@@ -207,14 +208,14 @@ impl<'a, 'm> Receiver<'a, 'm> {
                     self.number(number, value).and_then(|()| self.close())
                 }
             }
-            // Paddle ignores fields with this wire type in a description.
+            // Paddle ignores fields with these wire types in a tensor's description.
             Some(WireType::Fixed32) if is_desc => self.desc_field(4),
             Some(WireType::Fixed64) if is_desc => self.desc_field(8),
             _ => Err(self.unknown(number)),
         }
     }
 
-    /// Begins a field of the tensor's description. The next `len` bytes are kept unchanged.
+    /// Starts a field of the tensor's description, whose next `len` bytes are kept unchanged.
     fn desc_field(&mut self, len: u64) -> Result<()> {
         let header = std::mem::take(&mut self.held);
         let size = self.incoming.desc.len() as u64 + header.len() as u64;
@@ -343,7 +344,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         self.close()
     }
 
-    /// Leaves all messages that end at this position.
+    /// Ends all nested messages whose end is the current position.
     fn close(&mut self) -> Result<()> {
         while self.stack.len() > 1 && self.top().end <= self.position {
             if self.top().end < self.position {
@@ -461,7 +462,7 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Removes up to `most` bytes from the front, and returns them.
+/// Removes up to `most` bytes from the front of `bytes`, and returns them.
 fn split_off<'b>(bytes: &mut &'b [u8], most: usize) -> &'b [u8] {
     let (front, rest) = bytes.split_at(most.min(bytes.len()));
     *bytes = rest;

@@ -9,22 +9,23 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::model::{rivals, separate_path};
 
-/// A folder that is filled next to its target, and replaces the target once it is complete. If it
-/// is dropped before that, it is removed.
+/// A temporary folder next to its target. Once it is complete, it replaces the target. If it is
+/// dropped before, it is removed.
 #[derive(Debug)]
 pub(super) struct Staging {
     folder: TemporaryFolder,
     target: PathBuf,
-    /// Paths of the files, relative to the folder.
+    /// Paths of the created files, relative to the folder.
     files: Vec<PathBuf>,
     is_merged: bool,
     made_from: MadeFrom,
 }
 
 impl Staging {
-    /// Creates a folder that will become `target`. Fails if the target already has files, unless
-    /// `force` is set. With `force`, files with the same names are replaced, unless the target has
-    /// other files that [readers would mistake for a part of the output](Self::check_unrivalled).
+    /// Creates a temporary folder for `target`. Fails if the target already has files, unless
+    /// `force` is set. With `force`, files of the target with the same names will be replaced,
+    /// unless the target has other files that [readers would take for a part of the
+    /// output](Self::check_unrivalled).
     pub(super) fn create(target: &Path, made_from: MadeFrom, force: bool) -> Result<Staging> {
         let at_target = |error: io::Error| Error::from(error).in_file(target);
         check_folder(target)?;
@@ -37,7 +38,7 @@ impl Staging {
             let message = "the folder already exists and isn't empty";
             return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(target));
         }
-        // The usual mode for folders, restricted by the umask.
+        // Uses the default mode of folders, which the umask restricts.
         #[cfg(unix)]
         let mode = Some(std::os::unix::fs::PermissionsExt::from_mode(0o777));
         #[cfg(not(unix))]
@@ -52,7 +53,7 @@ impl Staging {
         })
     }
 
-    /// Creates a file in the folder. Folders in its name, separated by `/`, are created too.
+    /// Creates a file in the temporary folder, and the subfolders in its name, which `/` separates.
     pub(super) fn file(&mut self, name: &str) -> Result<File> {
         let path = separate_path(self.folder.path(), name)?;
         let create = || -> io::Result<File> {
@@ -73,8 +74,8 @@ impl Staging {
         Ok(file)
     }
 
-    /// Fails if the target has one of these files, unless the output overwrites the file. Readers
-    /// would mistake the file for a part of the output.
+    /// Fails if the target already has a file with one of these names that the output doesn't
+    /// replace, since readers would take the file for a part of the output.
     pub(super) fn check_unrivalled(&self, names: impl IntoIterator<Item = PathBuf>) -> Result<()> {
         if !self.is_merged {
             return Ok(());
@@ -90,9 +91,9 @@ impl Staging {
         }
     }
 
-    /// Moves the folder into place, and returns its files. In an existing folder, the file `last`
-    /// is replaced last. If the existing folder has another file that readers would prefer to the
-    /// output, no file is replaced.
+    /// Moves the files to the target, and returns their paths. If the target already has files, the
+    /// file `last` is moved last. If the target has another file that readers would take for a part
+    /// of the output, no file is moved.
     pub(super) fn commit(self, last: Option<&str>) -> Result<Vec<PathBuf>> {
         if let Some(program) = last
             && self.is_merged
@@ -134,7 +135,7 @@ impl Staging {
         };
         commit().map_err(|error| Error::from(error).in_file(&target))?;
         if !is_merged {
-            // The folder has been renamed, so nothing has to be removed.
+            // The temporary folder was renamed, so there is nothing to remove.
             folder.keep();
         }
         files.rotate_right(usize::from(last.is_some()));

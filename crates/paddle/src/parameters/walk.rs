@@ -1,4 +1,4 @@
-//! Walking from stream to stream, and detecting the layout.
+//! Finding the streams in a file, and detecting their layout.
 
 use std::ops::Range;
 
@@ -10,15 +10,15 @@ use crate::part::FilePart;
 use crate::program::ParameterSpec;
 use crate::stream::{Layout, MAX_LOD_LEVELS, Stream, StreamKind};
 
-/// Maximum number of streams in a file, 2^20. Each takes about 200 bytes of memory, whereas an
+/// Maximum number of streams in a file: 2^20. Each takes about 200 bytes of memory, even though an
 /// empty tensor takes only 22 bytes in the file.
 const MAX_STREAMS: usize = 1 << 20;
 
-/// Size of a vocabulary without words, which consists of just the word count.
+/// Size of a vocabulary without words in bytes, which is the size of the word count.
 const LEAST_VOCABULARY: u64 = 8;
 
-/// Reads the headers in the layout in which the whole file is valid. If there is no such layout,
-/// returns the error for the layout that the beginning of the file suggests.
+/// Reads the headers of all streams in a file, with the layout in which the whole file is valid. If
+/// no layout is valid, returns the error for the layout that the file's first bytes suggest.
 pub(super) fn detect(
     part: &FilePart,
     specs: Option<&[ParameterSpec]>,
@@ -36,7 +36,7 @@ pub(super) fn detect(
     Err(first)
 }
 
-/// Returns the layout suggested by the beginning of a file.
+/// Returns the layout that the first bytes of a file suggest.
 fn likely(part: &FilePart) -> Result<Layout> {
     let mut front = [0; 12];
     if part.len() < front.len() as u64 {
@@ -50,7 +50,7 @@ fn likely(part: &FilePart) -> Result<Layout> {
     let version_behind_size = u32::from_le_bytes([i, j, k, l]);
     Ok(match version {
         0 if levels <= MAX_LOD_LEVELS => Layout::Paddle,
-        // `i` is the tag of a data type.
+        // `i` is the tag of the data type, with which a `TensorDesc` begins.
         0 if i == 0x08 => Layout::ModelFormat,
         0 => Layout::Paddle,
         _ if version_behind_size == 0 && size <= part.len() - 8 => Layout::Sized,
@@ -58,7 +58,7 @@ fn likely(part: &FilePart) -> Result<Layout> {
     })
 }
 
-/// Reads the headers of all streams in a file with this layout.
+/// Reads the headers of all streams in a file, with the given layout.
 pub(super) fn walk(
     part: &FilePart,
     specs: Option<&[ParameterSpec]>,
@@ -110,8 +110,8 @@ pub(super) fn walk(
     Ok(streams)
 }
 
-/// Reads the header of a stream of unknown kind. Tries each kind, starting with a dense tensor. If
-/// the stream is invalid for all kinds, returns the error for a dense tensor.
+/// Reads the header of a stream whose kind is unknown. Tries each kind, starting with a dense
+/// tensor. If no kind is valid, returns the error for a dense tensor.
 fn read_unknown(part: &FilePart, within: Range<u64>, layout: Layout) -> Result<Stream> {
     let read = |kind| Stream::read_within(part, within.clone(), kind, layout);
     let dense = match read(StreamKind::Dense) {
@@ -121,8 +121,8 @@ fn read_unknown(part: &FilePart, within: Range<u64>, layout: Layout) -> Result<S
     let others = [StreamKind::SelectedRows, StreamKind::Vocabulary];
     let found = others.into_iter().find_map(|kind| {
         let stream = read(kind).ok()?;
-        // Almost any bytes look like the beginning of a vocabulary, so a vocabulary must also have
-        // the exact size.
+        // Almost any bytes could begin a vocabulary, so a vocabulary must also end exactly at the
+        // end of its stream or file.
         let is_whole = layout == Layout::Sized || stream.range() == within;
         let has_words = stream.data().end - stream.data().start > LEAST_VOCABULARY;
         let is_plausible = kind == StreamKind::SelectedRows || is_whole && has_words;

@@ -1,4 +1,4 @@
-//! Writing parameter files from scratch, and appending to them.
+//! Writing new parameter files, and appending to existing ones.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -10,10 +10,10 @@ use proto_splitter_core::{Error, Result};
 use super::ParameterFile;
 use crate::stream::{Layout, TensorSpec, write_stream, write_vocabulary};
 
-/// A writer for a file of streams. The file appears at its path once it is finished.
+/// A writer for a parameter file. The file appears at its path when it is finished.
 ///
-/// The file doesn't contain the names of tensors. Paddle assigns the tensors in the file, in order,
-/// to the program's parameters, sorted by name.
+/// The file doesn't contain the names of parameters. Paddle assigns the file's tensors in order to
+/// the program's parameters, sorted by name.
 ///
 /// ```
 /// use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -40,7 +40,8 @@ pub struct ParameterWriter {
 }
 
 impl ParameterWriter {
-    /// Creates a file of streams in this layout. Replaces an existing file only with `force`.
+    /// Creates a parameter file with streams in this layout. If the file exists, replaces it only
+    /// if `force` is true.
     ///
     /// # Errors
     ///
@@ -53,7 +54,7 @@ impl ParameterWriter {
         })
     }
 
-    /// Writes a tensor with its data, and returns its counter. The first tensor has counter 0.
+    /// Writes a tensor with its data, and returns its index in the file, starting at 0.
     ///
     /// # Errors
     ///
@@ -66,7 +67,7 @@ impl ParameterWriter {
         Ok(self.count - 1)
     }
 
-    /// Writes a vocabulary, and returns its counter.
+    /// Writes a vocabulary, and returns its index in the file.
     ///
     /// # Errors
     ///
@@ -83,7 +84,7 @@ impl ParameterWriter {
         Ok(self.count - 1)
     }
 
-    /// Moves the file into place.
+    /// Moves the complete file to its path.
     ///
     /// # Errors
     ///
@@ -93,23 +94,24 @@ impl ParameterWriter {
     }
 }
 
-/// Appends a tensor with its data to a file in the sized layout, and returns its counter. The
-/// existing content is unchanged. If appending fails, the file is truncated to its old size.
+/// Appends a tensor with its data to a file in the sized layout, and returns the tensor's index in
+/// the file. The existing content is unchanged. If appending fails, the file is truncated to its
+/// old size.
 ///
-/// The size before the tensor is written last, after everything else is on the disk. If the process
-/// ends earlier, readers report that the tensor has no size, and the offset at which to truncate
-/// the file.
+/// The size that precedes the tensor is written last, once everything else is on the disk. If the
+/// process ends before, readers of the file report an error: the tensor has no size, and the file
+/// can be truncated at the reported offset.
 ///
 /// # Errors
 ///
-/// The errors of [`ParameterFile::open`], which also fails if the file is incomplete or has another
+/// The errors of [`ParameterFile::open`], for example if the file is incomplete or has another
 /// layout; the errors of [`write_stream`].
 pub fn append(path: impl AsRef<Path>, spec: &TensorSpec, data: &mut impl Read) -> Result<u64> {
     append_checked(path.as_ref(), spec, data, |_| Ok(()), |_| Ok(()))
 }
 
-/// Appends a tensor like [`append`]. Fails if `before` returns an error for the tensor's counter,
-/// or `after` for the remaining data.
+/// Appends a tensor like [`append`]. Calls `before` with the tensor's index before writing it, and
+/// `after` with the remaining data after writing it. Fails if either fails.
 pub(crate) fn append_checked<R: Read>(
     path: &Path,
     spec: &TensorSpec,
@@ -152,7 +154,7 @@ fn write_behind<R: Read>(
     Ok(file.sync_all()?)
 }
 
-/// Writes a stream with zeros in place of its size, and returns the size.
+/// Writes a stream with zeros in place of its size. Returns the bytes of the actual size.
 fn write_without_size(file: &mut File, spec: &TensorSpec, data: &mut impl Read) -> Result<Vec<u8>> {
     let mut sink = WithoutSize {
         sink: BufWriter::new(file),
@@ -163,11 +165,11 @@ fn write_without_size(file: &mut File, spec: &TensorSpec, data: &mut impl Read) 
     Ok(sink.size)
 }
 
-/// Size of the length before a stream, in bytes.
+/// Size in bytes of the number before a stream that specifies the stream's size.
 const SIZE_LEN: usize = 8;
 
-/// A writer that replaces the size of a stream with zeros, which are an invalid size, and stores
-/// the actual size.
+/// A writer that writes zeros in place of a stream's size, and stores the bytes of the actual size.
+/// Zero is not a valid size.
 struct WithoutSize<W> {
     sink: W,
     size: Vec<u8>,

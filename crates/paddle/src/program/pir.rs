@@ -1,5 +1,5 @@
-//! Paddle 3.x programs ("PIR"), which are JSON without a `ProgramDesc`. Only their parameters are
-//! read.
+//! Paddle 3.x programs ("PIR"), which are JSON and have no `ProgramDesc`. Only their parameters are
+//! read:
 //!
 //! ```text
 //! {"base_code": {"magic": "pir", ..}, "program": {"regions": [{"blocks": [{"ops": [
@@ -17,7 +17,7 @@ use super::{ParameterSpec, in_order};
 use crate::proto::framework::var_type::Type;
 use crate::stream::StreamKind;
 
-/// Maximum size of a JSON program: 1 GiB. The program is read into memory as a whole.
+/// Maximum size of a JSON program, which is read into memory as a whole: 1 GiB.
 const MAX_JSON_SIZE: u64 = 1 << 30;
 
 #[derive(Deserialize)]
@@ -63,9 +63,9 @@ struct Op<'a> {
 }
 
 impl Op<'_> {
-    /// Returns true if the op is a parameter whose value is in the parameter file. The state of a
-    /// layer that is created for each run is declared as a parameter, too, but isn't persistable,
-    /// according to the first attribute of its output.
+    /// Returns true if the op is a parameter whose value is in the parameter file. Some layers
+    /// declare state as a parameter that every run creates anew. The first output attribute of such
+    /// an op says that it isn't persistable.
     fn is_stored(&self) -> bool {
         let persistable = &value(self.output_attributes)[0];
         self.name == "p" && persistable.as_i64() != Some(0) && persistable.as_bool() != Some(false)
@@ -77,13 +77,13 @@ fn value(raw: Option<&RawValue>) -> Value {
         .unwrap_or_default()
 }
 
-/// Returns true if a file begins like JSON.
+/// Returns true if a file that begins with these bytes looks like JSON.
 pub(crate) fn looks_like_json(front: &[u8]) -> bool {
     let first = front.iter().find(|byte| !byte.is_ascii_whitespace());
     first == Some(&b'{')
 }
 
-/// Returns the parameters of a program, in the order in which its parameter file stores them.
+/// Returns the parameters that a program declares, in the order of its parameter file.
 pub(crate) fn parameters(program: &dyn ReadAt) -> Result<Vec<ParameterSpec>> {
     let size = program.size()?;
     if size > MAX_JSON_SIZE {
@@ -125,12 +125,12 @@ fn parameter(op: &Op<'_>) -> Result<ParameterSpec> {
     let dims = dims.and_then(|dims| dims.iter().map(Value::as_i64).collect::<Option<Vec<_>>>());
     Ok(match (tensor["#"].as_str(), dtype, dims) {
         (Some("0.t_dtensor"), Some(dtype), Some(dims)) => ParameterSpec::dense(name, dtype, dims),
-        // The type is unknown here, but the stream declares it.
+        // The program's type isn't supported here, but the stream declares its own type.
         _ => ParameterSpec::new(name, StreamKind::Dense),
     })
 }
 
-/// Returns the data type with this name in a program.
+/// Returns the data type that has this name in a JSON program.
 fn dtype(name: &str) -> Option<Type> {
     Some(match name.strip_prefix("0.t_")? {
         "bool" => Type::Bool,

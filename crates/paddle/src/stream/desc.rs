@@ -1,4 +1,4 @@
-//! The `TensorDesc` of a stream.
+//! Parsing the `TensorDesc` of a stream.
 
 use proto_splitter_core::wire::{SourceInput, WireCursor, WireType, decode_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -6,19 +6,19 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::dtype::element_type;
 use crate::proto::framework::var_type::Type;
 
-/// Number of the data field in a message that combines the data and its description. No valid
-/// description has a field with this number.
+/// Number of the field with the data in a message that has the fields of a `TensorDesc` and the
+/// data. No valid `TensorDesc` has a field with this number.
 pub(crate) const DATA_FIELD: u32 = 100;
 
-/// A `TensorDesc` whose dims are all known.
+/// A parsed `TensorDesc`, whose dims are all known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Desc {
     pub(crate) dtype: Type,
     /// Size of an element, in bytes.
     pub(crate) element: u64,
     pub(crate) dims: Vec<u64>,
-    /// First field that a message with the data can't represent, and its offset. This is a group,
-    /// or a field with the number [`DATA_FIELD`].
+    /// Number and offset of the first field that a message with the data can't represent: a group,
+    /// or a field with the number [`DATA_FIELD`]. `None` if there is no such field.
     pub(crate) misfit: Option<(u32, u64)>,
 }
 
@@ -63,7 +63,7 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Parses the number at `at` as protobuf's int64, and returns the number and its length.
+/// Parses the varint at `at` as an int64. Returns its value, and its length in bytes.
 fn number(bytes: &[u8], at: usize) -> Result<(i64, usize)> {
     let number = bytes.get(at..).and_then(decode_varint);
     let (number, len) =

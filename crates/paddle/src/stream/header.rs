@@ -1,4 +1,4 @@
-//! Reading only the header of a stream.
+//! Reading the header of a stream, without its data.
 
 use std::ops::Range;
 
@@ -9,37 +9,37 @@ use super::desc::{Desc, read_desc};
 use super::{Layout, Stream, StreamKind, StreamParts, len, vocabulary};
 use crate::dtype::data_size;
 
-/// Maximum number of LoD levels. Each level is another level of nested sequences.
+/// Maximum number of LoD levels in a stream. Each level is a level of nested sequences.
 pub const MAX_LOD_LEVELS: u64 = 64;
 
-/// Maximum size of a serialized `TensorDesc`: 4 KiB. Paddle's tensors have fewer than ten dims.
+/// Maximum size of a serialized `TensorDesc`: 4 KiB. Paddle's tensors have at most nine dims.
 pub const MAX_DESC_SIZE: u64 = 4 << 10;
 
-/// Size of the first read from a stream. This is enough for a header without LoD and with a
-/// `TensorDesc` of up to 12 bytes, which most tensors have. A larger header needs another read.
+/// Number of bytes in the first read from a stream. They contain the whole header of most tensors,
+/// which have no LoD and a `TensorDesc` of up to 12 bytes. A larger header needs another read.
 const WINDOW: usize = 32;
 
-/// Size of the first read in the sized layout, including the size before the stream.
+/// Number of bytes in the first read in the sized layout. They include the stream's size.
 const SIZED_WINDOW: usize = 8 + WINDOW;
 
 impl Stream {
-    /// Reads the header of the stream at `at`, which must end within `source`. Reads at most a few
-    /// dozen bytes, unless there are LoD levels or the stream is a vocabulary.
+    /// Reads the header of the stream at the offset `at`. The stream must end within `source`.
+    /// Reads at most a few dozen bytes, unless the stream has LoD levels or is a vocabulary.
     ///
     /// # Errors
     ///
-    /// Each error names the offset. [`ErrorKind::UnsupportedVersion`] if a version isn't 0;
-    /// [`ErrorKind::LimitExceeded`] if there are more than [`MAX_LOD_LEVELS`] or the `TensorDesc`
-    /// is larger than [`MAX_DESC_SIZE`]; [`ErrorKind::InvalidMessage`] for any other error in the
-    /// stream; [`ErrorKind::InvalidConfig`] if the layout doesn't support the kind;
-    /// [`ErrorKind::Io`].
+    /// Each error names the offset. [`ErrorKind::UnsupportedVersion`] if a version in the stream
+    /// isn't 0; [`ErrorKind::LimitExceeded`] if there are more than [`MAX_LOD_LEVELS`] levels, or
+    /// the `TensorDesc` is larger than [`MAX_DESC_SIZE`]; [`ErrorKind::InvalidMessage`] for any
+    /// other error in the stream; [`ErrorKind::InvalidConfig`] if the layout doesn't support this
+    /// kind; [`ErrorKind::Io`].
     pub fn read(source: &dyn ReadAt, at: u64, kind: StreamKind, layout: Layout) -> Result<Stream> {
         let end = source.size()?;
         Stream::read_within(source, at..end, kind, layout)
     }
 
-    /// Reads the header of a stream like [`read`](Self::read). The stream must begin at the start
-    /// of `within`, and end inside it.
+    /// Reads the header of a stream like [`read`](Self::read). The stream starts at the start of
+    /// `within`, and must not exceed this range.
     pub(crate) fn read_within(
         source: &dyn ReadAt,
         within: Range<u64>,
@@ -76,7 +76,7 @@ impl Stream {
     }
 }
 
-/// Reads a stream in Paddle's own layout.
+/// Reads the header of a stream in [`Layout::Paddle`].
 fn paddle(mut header: Header<'_>, kind: StreamKind) -> Result<Stream> {
     let start = header.position;
     if kind == StreamKind::Vocabulary {
@@ -126,7 +126,7 @@ fn paddle(mut header: Header<'_>, kind: StreamKind) -> Result<Stream> {
     ))
 }
 
-/// Reads a stream in the layout from the model format's table.
+/// Reads the header of a stream in [`Layout::ModelFormat`].
 fn model_format(mut header: Header<'_>) -> Result<Stream> {
     let start = header.position;
     header.version("the version of the stream")?;
@@ -161,15 +161,15 @@ fn stream(
     }
 }
 
-/// A position in the header of a stream, which ends at `end` or earlier.
+/// A reader for the header of a stream, which must not extend beyond `end`.
 struct Header<'a> {
     source: &'a dyn ReadAt,
     position: u64,
     end: u64,
-    /// Bytes read at the beginning of the stream.
+    /// Bytes that were read from the beginning of the stream.
     window: [u8; SIZED_WINDOW],
     window_at: Range<u64>,
-    /// Number of bytes in the window; a short stream doesn't fill it.
+    /// Number of bytes to read into the window; fewer if the stream is shorter.
     window_len: usize,
 }
 
@@ -188,7 +188,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Returns the same position, restricted to `part`, which ends earlier.
+    /// Restricts the reader to `part`, and moves it to the start of this range.
     fn within(mut self, part: Range<u64>) -> Self {
         self.position = part.start;
         self.end = part.end;
@@ -199,7 +199,7 @@ impl<'a> Header<'a> {
         Error::new(ErrorKind::InvalidMessage, message).at_offset(self.position)
     }
 
-    /// Skips `bytes` bytes, and returns their range.
+    /// Skips `bytes` bytes, and returns their range. `what` describes them in an error message.
     fn skip(&mut self, bytes: u64, what: &str) -> Result<Range<u64>> {
         let left = self.end.saturating_sub(self.position);
         if bytes > left {
@@ -259,7 +259,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Reads the number of levels, and locates each level's offsets.
+    /// Reads the number of LoD levels, and returns the range of each level's offsets.
     fn lod(&mut self) -> Result<Vec<Range<u64>>> {
         let at = self.position;
         let levels = self.u64("the number of LoD levels")?;
@@ -318,7 +318,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Returns the message of an error without its offset, which is relative to the description.
+/// Removes the offset from an error's message, since it is relative to the description.
 fn message_of(error: &Error) -> String {
     let line = error.to_string();
     match error.offset() {

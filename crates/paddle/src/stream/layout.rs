@@ -1,4 +1,4 @@
-//! The layouts and their names.
+//! The layouts of streams, and the kinds of values in streams.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::proto::model::parameter::Kind;
 use crate::proto::model::parameter_file;
 
-/// The layout of a stream. Numbers are little-endian and unaligned.
+/// The layout of a stream in a file. Numbers are little-endian and unaligned.
 ///
 /// The text form is `paddle`, `model-format` or `sized`.
 ///
@@ -22,14 +22,14 @@ use crate::proto::model::parameter_file;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {
-    /// The layout that Paddle reads and writes, with the operators `save` and `save_combine`, and
-    /// with `paddle.save` if `use_binary_format` is set. Observed with Paddle 2.6.2 and 3.3.1.
+    /// The layout that Paddle reads and writes, with the operators `save` and `save_combine`, or
+    /// with `paddle.save` and the option `use_binary_format`. Observed with Paddle 2.6.2 and 3.3.1.
     ///
     /// ```text
     /// u32 0 | u64 levels | levels x { u64 bytes | offsets, u64 each } | u32 0 | i32 desc size | TensorDesc | data
     /// ```
     ///
-    /// SelectedRows, only in files with one variable:
+    /// SelectedRows, which only occur in files with a single variable:
     ///
     /// ```text
     /// u32 0 | u64 count | count x i64 row | i64 height | u32 0 | i32 desc size | TensorDesc | data
@@ -42,17 +42,17 @@ pub enum Layout {
     /// ```
     #[default]
     Paddle,
-    /// The layout in a table of the model format's design document. There is one version word, and
-    /// the LoD comes last. Paddle refuses this layout, since it reads the size of the `TensorDesc`
+    /// The layout from a table in the design document of the model format. It has a single version
+    /// word, and the LoD at the end. Paddle rejects it, since it reads the size of the `TensorDesc`
     /// as the lower half of the number of levels.
     ///
     /// ```text
     /// u32 0 | u32 desc size | TensorDesc | data | u64 levels | levels x { u64 bytes | offsets, u64 each }
     /// ```
     ModelFormat,
-    /// The layout in the design document about saving to one file. Each stream is stored as in
-    /// [`Layout::Paddle`], and preceded by its size, so that readers can skip from one stream to
-    /// the next. Paddle refuses this layout, since it reads the size as the version.
+    /// The layout from the design document about saving a model to one file. Each stream is stored
+    /// as in [`Layout::Paddle`], and preceded by its size, so that readers can skip streams. Paddle
+    /// rejects this layout, since it reads the size as the version.
     ///
     /// ```text
     /// u64 size of the stream | stream
@@ -64,13 +64,13 @@ impl Layout {
     /// All layouts.
     pub const ALL: [Layout; 3] = [Layout::Paddle, Layout::ModelFormat, Layout::Sized];
 
-    /// Returns true if Paddle itself reads this layout.
+    /// Returns true if Paddle itself can read this layout.
     #[must_use]
     pub const fn is_read_by_paddle(self) -> bool {
         matches!(self, Layout::Paddle)
     }
 
-    /// Returns the error for a layout that doesn't support this kind.
+    /// Returns the error for a kind that this layout doesn't support.
     #[cold]
     pub(super) fn no_place(self, kind: StreamKind) -> Error {
         let message = format!("the layout {self} can't store a {kind}");
@@ -127,15 +127,15 @@ impl From<parameter_file::Layout> for Layout {
     }
 }
 
-/// The kind of value in a stream. The stream doesn't store its kind; the program's variable
-/// declares it.
+/// The kind of value in a stream. The stream itself doesn't contain the kind, but the program
+/// declares it for each variable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StreamKind {
-    /// A tensor with its LoD ("LoDTensor", "DenseTensor").
+    /// A tensor with its LoD, if any ("LoDTensor", "DenseTensor").
     #[default]
     Dense,
-    /// Some rows of a matrix, and their numbers.
+    /// Some rows of a matrix, with their row numbers.
     SelectedRows,
     /// A list of strings, each with an ID.
     Vocabulary,

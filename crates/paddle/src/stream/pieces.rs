@@ -1,4 +1,4 @@
-//! The pieces of a stream, in each layout.
+//! The pieces to write for a stream in each layout.
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::{Layout, StreamKind, StreamParts, len};
 
-/// A piece of a stream to write.
+/// A piece of a stream to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Literal bytes.
+    /// Bytes that are given literally.
     Literal(Bytes),
-    /// A range of the source.
+    /// Bytes in this range of the source.
     Span(Range<u64>),
 }
 
@@ -25,7 +25,7 @@ impl Piece {
     }
 }
 
-/// Returns the pieces of a stream that consists of these parts.
+/// Returns the pieces to write, in order, for a stream that consists of these parts.
 pub(crate) fn pieces(parts: &StreamParts, kind: StreamKind, layout: Layout) -> Result<Vec<Piece>> {
     match layout {
         Layout::Paddle => paddle(parts, kind),

@@ -1,4 +1,4 @@
-//! Reading the content of a stream.
+//! Reading the content of a stream, after its header.
 
 use std::ops::Range;
 
@@ -11,13 +11,13 @@ use record_file::ReadAt;
 use super::{Stream, len};
 
 impl Stream {
-    /// Reads the elements into `buffer`, which must have the size of [`data`](Self::data). To read
-    /// with several threads, call the source's `read_exact_at` in each thread, for a part of the
-    /// elements.
+    /// Reads the stream's elements into `buffer`, whose size must be the length of
+    /// [`data`](Self::data). To use several threads, let each of them read a part of this range
+    /// with the source's `read_exact_at` instead.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the buffer has a different size; [`ErrorKind::Io`].
+    /// [`ErrorKind::InvalidConfig`] if the buffer has the wrong size; [`ErrorKind::Io`].
     pub fn read_data(&self, source: &dyn ReadAt, buffer: &mut [u8]) -> Result<()> {
         let size = len(&self.parts.data);
         if size != buffer.len() as u64 {
@@ -30,8 +30,8 @@ impl Stream {
         Ok(source.read_exact_at(self.parts.data.start, buffer)?)
     }
 
-    /// Reads the elements into newly allocated memory. Several threads can read different tensors
-    /// at the same time.
+    /// Reads the stream's elements into newly allocated memory. Several threads can read different
+    /// streams at the same time.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl Stream {
         read_bytes(source, self.parts.data.clone())
     }
 
-    /// Reads the offsets in each level of LoD, as stored in the file.
+    /// Reads the offsets of each LoD level, as they are stored in the file.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl Stream {
             .collect()
     }
 
-    /// Reads the row numbers of SelectedRows; empty for other kinds.
+    /// Reads the row numbers of SelectedRows. Returns an empty list for other kinds.
     ///
     /// # Errors
     ///
@@ -73,9 +73,9 @@ impl Stream {
         Ok(rows)
     }
 
-    /// Checks the parts that reading the header doesn't check. The offsets of every level of LoD
-    /// must begin with 0, not decrease, and end with the number of items that they divide. Row
-    /// numbers must be below the height, and words must be Unicode.
+    /// Checks the content that isn't checked when the header is read. The offsets of each LoD level
+    /// must begin with 0, not decrease, and end with the number of items that the level divides.
+    /// Row numbers must be below the height, and words must be Unicode.
     ///
     /// # Errors
     ///
@@ -84,7 +84,8 @@ impl Stream {
     pub fn verify(&self, source: &dyn ReadAt) -> Result<()> {
         let levels = self.parts.lod.iter().enumerate();
         for (at, level) in levels {
-            // A level divides the sequences of the next one, or the rows of the tensor.
+            // A level divides the sequences of the next level, and the last level divides the
+            // tensor's rows.
             let counted = match self.parts.lod.get(at + 1) {
                 Some(next) => (len(next) / 8).saturating_sub(1),
                 None => self.dims.first().copied().unwrap_or(1),
@@ -130,7 +131,7 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Passes each 64-bit number in a range to `take`, along with its index.
+/// Calls `take` with each 64-bit number in a range, and the number's index.
 fn numbers(
     source: &dyn ReadAt,
     range: &Range<u64>,

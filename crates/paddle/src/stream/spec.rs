@@ -7,7 +7,7 @@ use super::StreamKind;
 use crate::dtype::{data_size, element_type};
 use crate::proto::framework::var_type::{TensorDesc, Type};
 
-/// A tensor to be written as a stream, without its data.
+/// The description of a tensor to be written as a stream: everything except its data.
 ///
 /// ```
 /// use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -28,7 +28,7 @@ pub struct TensorSpec {
 }
 
 impl TensorSpec {
-    /// Creates a dense tensor without LoD.
+    /// Creates the description of a dense tensor without LoD.
     #[must_use]
     pub fn dense(dtype: Type, dims: impl Into<Vec<u64>>) -> Self {
         TensorSpec {
@@ -41,8 +41,8 @@ impl TensorSpec {
         }
     }
 
-    /// Creates a selection of rows from a matrix with `height` rows. The first element of `dims` is
-    /// the number of selected rows.
+    /// Creates the description of selected rows of a matrix that has `height` rows. The first of
+    /// `dims` is the number of selected rows.
     #[must_use]
     pub fn selected_rows(
         dtype: Type,
@@ -58,7 +58,7 @@ impl TensorSpec {
         }
     }
 
-    /// Adds levels of LoD, the outermost first. Each level consists of offsets, which begin with 0
+    /// Sets the levels of LoD, outermost first. Each level consists of offsets, which begin with 0
     /// and end with the number of items that the level divides.
     #[must_use]
     pub fn lod(mut self, levels: impl Into<Vec<Vec<u64>>>) -> Self {
@@ -101,7 +101,7 @@ impl TensorSpec {
         })
     }
 
-    /// Returns the serialized `TensorDesc`, with the bytes that Paddle writes.
+    /// Returns the serialized `TensorDesc`, which has the same bytes as if Paddle had written it.
     pub(super) fn desc(&self) -> Result<Vec<u8>> {
         let invalid = |dim: &u64| {
             Error::new(
@@ -118,8 +118,9 @@ impl TensorSpec {
         Ok(desc.encode_to_vec())
     }
 
-    /// Fails unless the offsets of each level begin with 0, don't decrease, and end with the number
-    /// of sequences in the next level or, for the last level, of rows.
+    /// Fails unless the offsets of each LoD level begin with 0, don't decrease, and end with the
+    /// number of items that the level divides: the sequences of the next level or, for the last
+    /// level, the tensor's rows.
     pub(crate) fn check_lod(&self) -> Result<()> {
         for (at, level) in self.lod.iter().enumerate() {
             let counted = match self.lod.get(at + 1) {
@@ -134,7 +135,7 @@ impl TensorSpec {
         Ok(())
     }
 
-    /// Fails if all readers would refuse the tensor.
+    /// Fails if readers would reject the tensor in every layout.
     pub(super) fn check(&self) -> Result<()> {
         let rows = self.rows.len() as u64;
         if self.kind == StreamKind::SelectedRows && self.dims.first() != Some(&rows) {

@@ -1,4 +1,4 @@
-//! Vocabularies: lists of strings, each with an ID.
+//! Vocabularies, which are lists of strings, each with an ID.
 
 use std::io::Write;
 use std::ops::Range;
@@ -8,18 +8,19 @@ use record_file::ReadAt;
 
 use super::{Layout, Stream, StreamKind};
 
-/// Number of bytes read at once.
+/// Number of bytes to read at once: 64 KiB.
 const WINDOW: usize = 64 << 10;
 
-/// Minimum size of an entry, in bytes: the length of its string, and its ID.
+/// Minimum size in bytes of a vocabulary's entry, which has the length of a string, the string and
+/// an ID.
 const LEAST_ENTRY: u64 = 8 + 4;
 
-/// Maximum size of a word: 1 MiB.
+/// Maximum size of a vocabulary's string: 1 MiB.
 const MAX_WORD: u64 = 1 << 20;
 
-/// Writes a vocabulary of any size as a stream, and returns its size in bytes. Iterates over the
-/// words twice, since the stream begins with their count, and in the sized layout also with its own
-/// size.
+/// Writes a vocabulary of any size as a stream, and returns the stream's size in bytes. Iterates
+/// over `words` twice, since the stream begins with their number and, in the sized layout, also
+/// with its own size.
 ///
 /// ```
 /// use proto_splitter_paddle::stream::{Layout, Stream, StreamKind, write_vocabulary};
@@ -79,7 +80,7 @@ impl Stream {
         Ok(words)
     }
 
-    /// Passes each word of a vocabulary to `take`.
+    /// Calls `take` with each string of a vocabulary and the string's ID.
     pub(super) fn for_each_word(
         &self,
         source: &dyn ReadAt,
@@ -115,7 +116,7 @@ impl Stream {
     }
 }
 
-/// Walks the vocabulary at the start of `within`, and returns the vocabulary's end.
+/// Skips through the vocabulary at the start of `within`, and returns the offset of its end.
 pub(super) fn walk(source: &dyn ReadAt, within: Range<u64>) -> Result<u64> {
     let mut window = Window::new(source, within.clone());
     let at = within.start;
@@ -139,7 +140,7 @@ pub(super) fn walk(source: &dyn ReadAt, within: Range<u64>) -> Result<u64> {
     Ok(at)
 }
 
-/// A part of the source, in memory.
+/// A window into the source, whose bytes are held in memory.
 struct Window<'a> {
     source: &'a dyn ReadAt,
     bytes: Vec<u8>,
@@ -162,7 +163,8 @@ impl<'a> Window<'a> {
         Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
     }
 
-    /// Returns `size` bytes, which may exceed the window.
+    /// Returns the `size` bytes at `at`. If they aren't in the window, moves the window, and
+    /// enlarges it if necessary.
     fn bytes(&mut self, at: u64, size: u64, what: &str) -> Result<&[u8]> {
         let left = self.end.saturating_sub(at);
         if left < size {

@@ -1,4 +1,4 @@
-//! Writing streams.
+//! Writing a tensor as a stream.
 
 use std::io::{self, Read, Write};
 
@@ -6,14 +6,14 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::{Layout, Piece, StreamParts, TensorSpec, pieces};
 
-/// Writes a tensor of any size as a stream, and returns the size of the stream in bytes. `data`
-/// provides the elements; for data in memory, pass `&mut &data[..]`.
+/// Writes a tensor of any size as a stream, and returns the stream's size in bytes. `data` is a
+/// reader of the elements. For elements in memory, pass `&mut &data[..]`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the tensor contradicts itself, the layout doesn't support it, or
-/// `data` has fewer bytes than the dims require; [`ErrorKind::Io`]. After an error, discard the
-/// bytes already written to `sink`.
+/// [`ErrorKind::InvalidConfig`] if the tensor's description contradicts itself, the layout doesn't
+/// support the tensor, or `data` has fewer bytes than the dims require; [`ErrorKind::Io`]. After an
+/// error, discard the bytes already written to `sink`.
 pub fn write_stream(
     sink: &mut impl Write,
     spec: &TensorSpec,
@@ -38,7 +38,7 @@ pub fn write_stream(
         let level = put(&mut level.iter().flat_map(|offset| offset.to_le_bytes()));
         parts.lod.push(level);
     }
-    // A placeholder for the data, whose offsets follow those of all bytes in memory.
+    // The data is represented by a range after those of the parts in memory.
     let start = front.len() as u64;
     parts.data = start..start.saturating_add(size);
     let mut written = 0;
