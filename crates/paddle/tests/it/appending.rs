@@ -1,4 +1,4 @@
-//! Appending tensors to files in the sized layout.
+//! Tests of appending tensors to files in the sized layout.
 
 use std::fs;
 use std::io::{self, Read};
@@ -63,7 +63,7 @@ fn appending_to_another_layout_is_refused() {
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
-/// Returns a file with two tensors.
+/// Writes a parameter file with two tensors in the sized layout, and returns its path.
 fn two(folder: &Path) -> PathBuf {
     let path = folder.join("parameters");
     let mut writer = ParameterWriter::create(&path, Layout::Sized, false).unwrap();
@@ -75,8 +75,8 @@ fn two(folder: &Path) -> PathBuf {
     path
 }
 
-/// A reader that, before every read of the data, records the current content of the file to which
-/// the data is appended. This content would remain if the process ended at that moment.
+/// A reader of a tensor's data. Before each read, it records the content of the file to which the
+/// data is being appended, which would remain if the process ended at this point.
 struct Watching<'a> {
     path: &'a Path,
     left: usize,

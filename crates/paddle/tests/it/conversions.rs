@@ -1,4 +1,4 @@
-//! Conversions of models to one message, back to files, and between layouts.
+//! Tests of conversions of models to one message, back to files, and between layouts.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ use proto_splitter_paddle::{
 
 use crate::support::{files, fixtures};
 
-/// Returns complete models: those written by Paddle, and one with only a vocabulary.
+/// Returns complete models: those that Paddle wrote, and one that consists of a vocabulary.
 fn models(folder: &Path) -> Vec<PaddleModel> {
     let of = [
         "infer_fc",
@@ -44,7 +44,7 @@ fn models(folder: &Path) -> Vec<PaddleModel> {
         .program(all.join("program.pdmodel"))
         .parameters(all.join("params"));
     models.push(PaddleModel::open_with(&all, &options).unwrap());
-    // Paddle's program also has a tensor whose value Paddle didn't save.
+    // Keeps only the vocabulary, since Paddle's program also has a tensor whose value wasn't saved.
     let words = fs::read(fixtures().join("vocab/program.pdmodel")).unwrap();
     let mut words = ProgramDesc::decode(&words[..]).unwrap();
     words.blocks[0].vars.retain(|var| var.name == "vocab");
@@ -59,8 +59,8 @@ fn models(folder: &Path) -> Vec<PaddleModel> {
     models
 }
 
-/// Returns the parameters of `combined_all_dtypes` in separate files, as Paddle writes them, with
-/// one file in a subfolder.
+/// Returns a model with the parameters of `combined_all_dtypes` in separate files, as Paddle writes
+/// them. One of the files is in a subfolder.
 fn all_types_in_separate_files(folder: &Path) -> PaddleModel {
     for (name, bytes) in files(&fixtures().join("vars_all_dtypes")) {
         let path = folder.join(name);
@@ -72,7 +72,7 @@ fn all_types_in_separate_files(folder: &Path) -> PaddleModel {
     PaddleModel::open(folder).unwrap()
 }
 
-/// Checks all models concurrently, since most of the time is spent on the disk.
+/// Calls `check` for all models concurrently, since it spends most of its time on the disk.
 fn for_every_model(check: impl Fn(&PaddleModel) + Sync) {
     let folder = tempfile::tempdir().unwrap();
     let models = models(folder.path());
@@ -83,7 +83,7 @@ fn for_every_model(check: impl Fn(&PaddleModel) + Sync) {
     });
 }
 
-/// Returns the content of a model's files, by their names.
+/// Returns the name and content of each of a model's files.
 fn contents(model: &PaddleModel) -> Vec<(String, Vec<u8>)> {
     let program = model.program_path().unwrap();
     let folder = program.parent().unwrap();
@@ -194,7 +194,7 @@ fn there_and_back(model: &PaddleModel, arrangement: Arrangement) {
         &PaddleWriteOptions::new().arrangement(original),
     )
     .unwrap();
-    // Only a file with all parameters has a companion.
+    // Ignores companions, since only a file with all parameters has one.
     let bytes = |files: Vec<(String, Vec<u8>)>| -> Vec<Vec<u8>> {
         let files = files
             .into_iter()
@@ -357,7 +357,7 @@ fn parts_are_named_in_a_tree() {
     );
 }
 
-/// Returns a model with one file, which contains this parameter.
+/// Returns a model whose only parameter file contains this parameter.
 fn one(parameter: Parameter) -> Model {
     Model {
         parameter_files: vec![ParameterFile {
@@ -630,7 +630,7 @@ fn tied_weights_are_stored_once_and_come_back() {
     const SIZE: u64 = 64 << 10;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("w.pdiparams");
-    // Incompressible numbers.
+    // Returns pseudorandom bytes, which are incompressible.
     let noise = |seed: u32| -> Vec<u8> {
         let mut state = seed;
         let next = |_| {

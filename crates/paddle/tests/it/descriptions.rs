@@ -23,7 +23,8 @@ fn varint(mut value: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns a field for each wire type that a field can begin with.
+/// Returns an encoded field of each wire type with this number, each with a flag that is true for a
+/// group.
 fn fields(number: u64) -> [(bool, Vec<u8>); 5] {
     let field = |wire: u64, value: &[u8]| [varint(number << 3 | wire), value.to_vec()].concat();
     let group = [&[8, 1][..], &varint(number << 3 | 4)].concat();
@@ -36,7 +37,7 @@ fn fields(number: u64) -> [(bool, Vec<u8>); 5] {
     ]
 }
 
-/// Returns the stream of a three-byte tensor with this description.
+/// Returns the stream of a three-byte tensor that has this serialized description.
 fn stream(desc: &[u8]) -> Vec<u8> {
     let size = u32::try_from(desc.len()).unwrap().to_le_bytes();
     [&[0; 16][..], &size, desc, &DATA].concat()
@@ -59,7 +60,7 @@ fn a_field_that_is_not_known_comes_back_or_is_refused_before_anything_is_written
     let (mut kept, mut all, mut refused) = (0, first.clone(), 0);
     for number in [1, 2, 3, 15, 16, 99, 100, 101, 5000, (1 << 29) - 1] {
         for (wire, (is_group, unknown)) in fields(number).into_iter().enumerate() {
-            // These are known fields with another meaning.
+            // In a description, fields with these numbers and wire types have a meaning.
             if number == 1 && wire == 0 || number == 2 && matches!(wire, 0 | 2) {
                 continue;
             }
@@ -82,7 +83,7 @@ fn a_field_that_is_not_known_comes_back_or_is_refused_before_anything_is_written
                     path.display()
                 );
                 assert!(line.starts_with(&front), "{wire} {at}: {line}");
-                // The description begins after 20 bytes.
+                // The description begins at offset 20 of the stream.
                 let offset = format!(" at 0x{:x}", first.len() + 20 + at);
                 assert!(line.ends_with(&offset), "{wire} {at}: {line}");
                 refused += 1;
@@ -93,7 +94,8 @@ fn a_field_that_is_not_known_comes_back_or_is_refused_before_anything_is_written
     comes_back(&open(&all), folder.path(), &all);
 }
 
-/// Converts a model to a chunked file, a plain message, and the sized layout, and back.
+/// Converts a model to a chunked file, to a plain message, and to the sized layout. Checks that
+/// each converts back to `bytes`.
 fn comes_back(model: &PaddleModel, folder: &Path, bytes: &[u8]) {
     let path = |name: &str| folder.join(name);
     for size in [64, 1 << 20] {

@@ -1,4 +1,4 @@
-//! Truncated, contradictory and false files: each causes a specific error, which names the file,
+//! Tests that truncated, contradictory and false files cause specific errors, which name the file,
 //! the tensor and the offset.
 
 use std::fs;
@@ -15,7 +15,7 @@ use proto_splitter_paddle::{
 
 use crate::support::fixtures;
 
-/// Returns a stream of type FP32 and shape [2] with these changes, each of which replaces the bytes
+/// Returns a stream of type FP32 and shape [2] with these changes. Each change replaces the bytes
 /// at an offset.
 fn stream(changes: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -40,7 +40,8 @@ fn open(bytes: &[u8], specs: &[ParameterSpec], layout: Option<Layout>) -> String
     rest.to_owned()
 }
 
-/// Offsets of the parts of a stream created by [`stream`].
+/// Offsets of the parts of a stream that [`stream`] returns, from the number of LoD levels to the
+/// description.
 const LEVELS: usize = 4;
 const LEVEL_SIZE: usize = 12;
 const INNER: usize = 36;
@@ -361,7 +362,7 @@ fn rows_that_the_matrix_does_not_have_are_found_by_verify() {
     }
 }
 
-/// Returns a program with one parameter for each of these names.
+/// Returns a serialized program with one parameter for each of these names.
 fn program(names: &[&str]) -> Vec<u8> {
     let tensor = TensorDesc {
         data_type: Type::Fp32.into(),
@@ -518,7 +519,7 @@ fn what_paddle_itself_wrote_broken_is_refused() {
 
 #[test]
 fn many_names_and_no_files_allocate_nothing_for_what_is_only_said() {
-    // Every length is as large as possible.
+    // Every length in these bytes is the largest possible number.
     let all = [255u8; 300];
     for layout in Layout::ALL {
         for kind in [

@@ -1,4 +1,4 @@
-//! Tests that every part of a program that can be large is split, but no more than needed, and that
+//! Tests that every large part of a program is split, that nothing is split unnecessarily, and that
 //! programs merge back byte for byte.
 
 use std::io;
@@ -43,7 +43,7 @@ fn of_op(op: OpDesc) -> ProgramDesc {
     }])
 }
 
-/// Returns a program whose second op has this attribute between two others.
+/// Returns a program whose second op has this attribute, between two small ones.
 fn of_attr(name: &str, kind: AttrType, value: Attr) -> ProgramDesc {
     let attr = |name: &str, kind: AttrType, value| Attr {
         name: name.into(),
@@ -113,11 +113,11 @@ fn lines(bytes: usize) -> Vec<String> {
     (0..bytes / 40).map(line).collect()
 }
 
-/// A large value: its name, a function that returns a program of about this many bytes with it, and
-/// the path of the cut.
+/// A kind of large value: its name, a function that returns a program of about the given number of
+/// bytes with such a value, and the field path of the value.
 type Large = (&'static str, fn(usize) -> ProgramDesc, &'static str);
 
-/// All parts that are or could be large in real programs.
+/// All kinds of values that are or could be large in real programs.
 const LARGE: [Large; 20] = [
     (
         "floats",
@@ -418,8 +418,8 @@ fn whatever_gets_large_is_cut_no_more_than_needed_and_comes_back() {
                 for profile in [Profile::TensorFlow, Profile::Extended] {
                     let what = format!("{what} of {} bytes at {max}, {profile}", bytes.len());
                     let options = SplitOptions::new().max_chunk_size(max).profile(profile);
-                    // This checks every bound, and that no chunk could be merged back to its
-                    // original place.
+                    // Checks all limits, and that no chunk is so small that it should have stayed
+                    // in the message.
                     let outcome =
                         splits::check(&ProgramDescSplitter, &source(&bytes), &bytes, &options);
                     let Outcome::Split(split) = outcome else {
@@ -432,7 +432,8 @@ fn whatever_gets_large_is_cut_no_more_than_needed_and_comes_back() {
                     assert_eq!(plan.is_split(), bytes.len() as u64 > max, "{what}");
                     for chunk in &plan.chunks()[1..] {
                         let path = chunk.path().display(Some(plan.descriptor())).to_string();
-                        // A slice of a field is attached to the message with the field.
+                        // The path of a slice of a field is the path of the message that contains
+                        // the field.
                         let is_there = path.starts_with(place) || place.starts_with(&path);
                         assert!(is_there, "{what}: {path}");
                     }
@@ -468,7 +469,7 @@ fn one_text_of_many_is_cut_only_where_readers_are_to_know_of_it() {
     assert!(merged.unwrap() == bytes);
 }
 
-/// A reader that returns this many bytes of text, without holding them in memory.
+/// A source of this many bytes of text, which aren't held in memory.
 struct Text(u64);
 
 impl ReadAt for Text {
@@ -486,8 +487,8 @@ impl ReadAt for Text {
 
 const MIB: u64 = 1 << 20;
 
-/// Returns a program with an op for each element of `ops`, which contains the field number of the
-/// strings in the op's attribute, the number of strings, and the size of each in MiB.
+/// Returns a program with one op for each element of `ops`. The element contains the number of the
+/// string field in the op's attribute, the number of strings, and the size of each string in MiB.
 fn huge(ops: &[(u32, u64, u64)]) -> Spans {
     let mut spans = SpansBuilder::new();
     let text = spans.reader("text", Arc::new(Text(3000 * MIB))).unwrap();
@@ -519,17 +520,17 @@ fn more_than_1_gib_is_cut_where_it_is_large() {
     const ATTR_OF_FIRST: &str = "blocks[0].ops[0].attrs[0]";
     let engine = |op: usize| format!("blocks[0].ops[{op}].attrs[0].s");
     for (ops, wanted) in [
-        // One engine is larger than a chunk may be.
+        // A single engine that is larger than the maximum size of a chunk.
         (&[(TEXT, 1, 1100)][..], vec![engine(0)]),
-        // Large parts are always cut out, and small parts stay.
+        // Large values always get separate chunks, and small values stay in the program.
         (
             &[(TEXT, 1, 10), (TEXT, 1, 2500), (TEXTS, 2, 20)],
             vec![engine(0), engine(1)],
         ),
-        // No op is too large, but their sum is.
+        // Each op is smaller than the maximum size of a chunk, but their sum is larger.
         (&[(TEXT, 1, 600); 2], vec![engine(0), engine(1)]),
-        // Slices are small so that single elements can be read, so each of these elements gets a
-        // separate slice.
+        // Slices of a repeated field are small, so that a reader can read single elements. Here,
+        // each slice has one element.
         (&[(TEXTS, 5, 300)], vec![ATTR_OF_FIRST.to_owned(); 4]),
     ] {
         let spans = Arc::new(huge(ops));

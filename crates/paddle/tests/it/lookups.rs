@@ -1,4 +1,4 @@
-//! Finding parameters by name and by counter.
+//! Tests of finding parameters by name and by counter.
 
 use std::fs;
 use std::hint::black_box;
@@ -33,8 +33,8 @@ fn a_name_and_a_counter_lead_to_the_same_parameter_in_one_file_and_in_several() 
     }
 }
 
-/// Measures several times how long it takes to find and open all parameters by counter in a file
-/// without a program, and returns the shortest time.
+/// Returns the shortest of several measurements of the time to find all parameters by counter in a
+/// file without a program.
 fn time_to_find_all(count: usize) -> Duration {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.pdiparams");
@@ -60,8 +60,8 @@ fn time_to_find_all(count: usize) -> Duration {
 #[test]
 fn the_time_to_find_all_parameters_grows_with_their_number() {
     let (few, many) = (time_to_find_all(1_000), time_to_find_all(32_000));
-    // 32 times as many parameters take about 32 times as long. If each search began at the first
-    // parameter, they would take 1,024 times as long.
+    // 32 times as many parameters should take about 32 times as long. If each lookup searched all
+    // parameters from the first, they would take 1,024 times as long.
     let ratio = many.as_secs_f64() / few.as_secs_f64();
     assert!(ratio < 200.0, "{few:?} for 1,000, and {many:?} for 32,000");
 }
@@ -88,7 +88,7 @@ fn levels_of_detail_of_a_file_in_chunks_are_those_of_the_model() {
     };
     assert_eq!(named("lod1"), [[0, 2, 5, 6]]);
     assert_eq!(named("lod2"), [&[0, 2, 3][..], &[0, 2, 4, 7]]);
-    // Chunks of 16 bytes divide a level.
+    // With chunks of 16 bytes, a level of LoD is divided into several chunks.
     for size in [16, 64, 1 << 20] {
         let prefix = folder.path().join(size.to_string());
         let split = SplitOptions::new()

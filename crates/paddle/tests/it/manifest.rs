@@ -1,4 +1,5 @@
-//! Paddle's files, compared with their contents as Paddle read them, which are in `manifest.json`.
+//! Tests that Paddle's files have the content that Paddle itself read from them, according to
+//! `manifest.json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::{fixtures, sha256};
 
-/// Returns the entries with tensors, each with its folder.
+/// Returns the entries of the manifest, each with the path of its folder.
 pub(crate) fn entries() -> Vec<(PathBuf, Value)> {
     let manifest = fs::read(fixtures().join("manifest.json")).unwrap();
     let manifest: Value = serde_json::from_slice(&manifest).unwrap();
@@ -23,7 +24,8 @@ pub(crate) fn entries() -> Vec<(PathBuf, Value)> {
     entries.map(with_folder).collect()
 }
 
-/// Opens the files with an entry's tensors, and names the tensors in order.
+/// Opens the files that contain an entry's tensors, and names the tensors as in the entry. Returns
+/// `None` if there are no such files.
 fn open(folder: &Path, entry: &Value) -> Option<Vec<ParameterFile>> {
     let tensors = entry["tensors"].as_array().unwrap();
     let spec = |tensor: &Value| {
@@ -124,7 +126,7 @@ fn every_tensor_is_what_paddle_says() {
             seen += 1;
         }
     }
-    // Four more tensors are only in pickles.
+    // The manifest has four more tensors, which are only in pickles.
     assert_eq!(seen, 93);
 }
 

@@ -1,4 +1,5 @@
-//! Opening models by their names and through the format registry, and listing their variables.
+//! Tests of opening models by their names and through the registry of formats, and of listing
+//! variables.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -137,7 +138,7 @@ fn every_variable_is_listed_with_kind_type_dims_and_place() {
 
 #[test]
 fn kinds_of_the_documents_and_of_newer_versions_are_listed() {
-    // blocks { vars { name: "c" type { type: .. } } }
+    // The message `blocks { vars { name: "c" type { type: KIND } persistable: true } }`.
     let var = |kind: u8| [10, 2 + 9, 26, 7 + 2, 10, 1, b'c', 18, 2, 8, kind, 24, 1].to_vec();
     let of = |kind| variables(&var(kind)).unwrap().remove(0);
     assert_eq!(of(16).kind(), Some(Type::Channel));
@@ -389,7 +390,8 @@ fn a_folder_of_parameters_alone_goes_with_a_program_that_is_elsewhere() {
         error.to_string().contains("\"fc_1.b_0\" is in no file"),
         "{error}"
     );
-    // A file with all parameters takes precedence, as it does next to a program.
+    // As with a program in the same folder, a file with all parameters takes precedence over
+    // separate files.
     let options = PaddleOpenOptions::new().program(fixtures().join("infer_fc/model.pdmodel"));
     let model = PaddleModel::open_with(fixtures().join("infer_fc_noclip"), &options).unwrap();
     assert_eq!(model.files().len(), 1);

@@ -1,4 +1,4 @@
-//! Writing to a folder that already has files, and the files left out.
+//! Tests of writing to a folder that already has files, and of files that are omitted.
 
 use std::fs;
 
@@ -47,8 +47,8 @@ fn a_file_that_would_be_read_with_what_is_written_is_in_the_way() {
             true,
         ),
         (elsewhere, original, "program.pdiparams", b"old", true),
-        // These files are allowed, since either the output has the same names, or no reader looks
-        // for them.
+        // These files are allowed, either because they are replaced, or because no reader looks for
+        // them.
         (open("vars_separate"), combined, "__params__", b"old", false),
         (
             open("jit_save"),

@@ -1,4 +1,4 @@
-//! This crate's schema compared with Paddle's own descriptors.
+//! Tests that this crate's schema matches Paddle's own descriptors.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,8 +12,8 @@ use proto_splitter_paddle::proto::FILE_DESCRIPTOR_SET;
 
 use crate::support::fixtures;
 
-/// Returns fields and enum values by their numbers on the wire, with everything that affects
-/// parsing. Names of types that 3.x has renamed are left out.
+/// Returns everything that affects parsing: a description of each field and enum value, by the name
+/// of its type and its number. Names that 3.x has changed are replaced with the old names.
 fn wire(file: &FileDescriptorProto) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for message in &file.message_type {
@@ -25,7 +25,7 @@ fn wire(file: &FileDescriptorProto) -> BTreeMap<String, String> {
     found
 }
 
-/// Returns the 2.6.2 name of a type that 3.x has renamed.
+/// Returns the name that Paddle 2.6.2 uses for a type or field, if 3.x has renamed it.
 fn old(name: &str) -> String {
     let name = name
         .replace("DENSE_TENSOR", "LOD_TENSOR")

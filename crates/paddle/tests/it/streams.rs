@@ -1,4 +1,4 @@
-//! Writing streams in every layout, and reading them back.
+//! Tests of writing streams in every layout, and of reading them back.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,7 +128,7 @@ fn data_that_ends_early_and_a_tensor_that_contradicts_itself_are_refused() {
     assert!(write_stream(&mut io::sink(), &texts, Layout::Paddle, &mut io::empty()).is_err());
 }
 
-/// A file of any size whose data is all zeros. It counts the bytes read.
+/// A file that consists of headers and zeros, with a counter of the bytes that were read.
 struct Counting {
     headers: Vec<(u64, Vec<u8>)>,
     size: u64,
@@ -164,7 +164,8 @@ fn a_header_is_read_with_less_than_64_bytes_however_large_the_data_is() {
         let spec = TensorSpec::dense(Type::Fp32, [1 << 20, 1 << 12, 3]);
         let size = spec.data_size().unwrap();
         let mut front = Vec::new();
-        // The data isn't written here, except in the model format, where its end matters.
+        // Writes just the bytes before the data, which has no content here. In the model format,
+        // LoD follows the data, and also consists of zeros.
         let error = write_stream(&mut front, &spec, layout, &mut io::empty()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);
         let tail = if layout == Layout::ModelFormat { 8 } else { 0 };

@@ -1,10 +1,11 @@
-//! Properties that hold for any bytes that are parsed as a stream, shared by the tests and the
-//! fuzzer.
+//! A check that must succeed for arbitrary bytes that are parsed as a stream. The tests and the
+//! fuzz target share it.
 
 use proto_splitter_paddle::stream::{Layout, Stream, StreamKind, TensorSpec, write_stream};
 
-/// Parses bytes as a stream, with the layout and kind that the first byte selects. The parts read
-/// must be within the bytes, and writing them again must restore the bytes.
+/// Parses bytes as a stream, whose layout and kind depend on the first byte. If parsing succeeds,
+/// checks that all parts are within the bytes, and that the stream is equal after it is written and
+/// read again.
 pub(crate) fn stream(bytes: &[u8]) {
     let Some((&how, bytes)) = bytes.split_first() else {
         return;
@@ -45,7 +46,7 @@ pub(crate) fn stream(bytes: &[u8]) {
         .expect("a stream that was read can be written");
     let again =
         Stream::read(&written, 0, kind, layout).expect("a stream that was written can be read");
-    // A description has several encodings, so the bytes may differ.
+    // The bytes may differ, since a description has several valid encodings.
     assert_eq!(
         (again.dtype(), again.dims()),
         (stream.dtype(), stream.dims())
