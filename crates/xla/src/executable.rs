@@ -1,4 +1,5 @@
-//! Executables inside a message with their options. Both messages are read as one.
+//! Executables that are stored inside a message with their options, and reading both as one
+//! message.
 
 use std::io::{BufWriter, Write};
 use std::ops::Range;
@@ -15,34 +16,38 @@ use crate::split_proto::SplitProto;
 use crate::write::{Draft, WriteOptions};
 use crate::{CPU_EXECUTABLE, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE};
 
-/// Full name of the message type to which XLA's own tool unpacks executables.
+/// Full name of the message type that XLA's own tool creates when it unpacks an executable.
 pub const HUMAN_READABLE_EXECUTABLE: &str = "xla.HumanReadableAotExecutable";
 
-/// Fields of the unpacked message: the executable's options, and the executable.
+/// Numbers of the fields in an `xla.HumanReadableAotExecutable`: the executable's options, and the
+/// executable for GPUs or CPUs.
 const OPTIONS: u32 = 1;
 const ON_GPU: u32 = 2;
 const ON_CPU: u32 = 3;
 
-/// Field of an `xla.ExecutableAndOptionsProto` that contains an executable as bytes.
+/// Number of the field in an `xla.ExecutableAndOptionsProto` that contains the executable, as
+/// bytes.
 const SERIALIZED: u32 = 1;
 
-/// Field for the name of the client. Only executables for GPUs have it.
+/// Number of the field in an `xla.ExecutableAndOptionsProto` that contains the client's name. Only
+/// executables for GPUs have it.
 const CLIENT: u32 = 3;
 
-/// An executable stored as bytes in an `xla.ExecutableAndOptionsProto`.
+/// An executable that an `xla.ExecutableAndOptionsProto` contains as bytes.
 pub(crate) struct Executable {
-    /// The executable as one message, which is assembled if the executable is a split proto.
+    /// The executable as one message. If it is stored as a split proto, the message is assembled
+    /// from its records.
     pub(crate) message: Arc<dyn ReadAt>,
-    /// The executable, if it is a split proto.
+    /// The split proto that contains the executable; `None` if the executable is a plain message.
     pub(crate) split: Option<SplitProto>,
     /// True if the executable is for GPUs.
     is_on_gpu: bool,
-    /// Ranges of the other fields of the message.
+    /// Ranges of the `xla.ExecutableAndOptionsProto`'s other fields.
     rest: Vec<Range<u64>>,
 }
 
 impl Executable {
-    /// Finds the executable in a message with its options.
+    /// Finds the executable in `outer`, an `xla.ExecutableAndOptionsProto`.
     pub(crate) fn find(outer: &Arc<dyn ReadAt>) -> Result<Executable> {
         let (mut bytes, mut rest, mut has_client) = (0..0, Vec::new(), false);
         for field in fields(&**outer, 0..outer.size()?)? {
@@ -69,7 +74,7 @@ impl Executable {
         })
     }
 
-    /// Returns the full name of the executable's type.
+    /// Returns the full name of the executable's message type.
     pub(crate) fn message_type(&self) -> &str {
         match &self.split {
             Some(split) => split.manifest().message_type(),
@@ -78,7 +83,8 @@ impl Executable {
         }
     }
 
-    /// Returns the executable and the other fields as an `xla.HumanReadableAotExecutable`.
+    /// Returns the executable and the other fields of `outer` as one
+    /// `xla.HumanReadableAotExecutable`.
     fn tree(&self, outer: &Arc<dyn ReadAt>) -> Result<Arc<dyn ReadAt>> {
         let known = [GPU_EXECUTABLE, CPU_EXECUTABLE];
         if !known.contains(&self.message_type()) {
@@ -102,23 +108,23 @@ impl Executable {
     }
 }
 
-/// Returns an `xla.ExecutableAndOptionsProto` and the executable in it as one message, an
+/// Converts an `xla.ExecutableAndOptionsProto` and the executable in it to a single message, an
 /// `xla.HumanReadableAotExecutable`.
 pub(crate) fn unpacked(outer: &Arc<dyn ReadAt>) -> Result<Arc<dyn ReadAt>> {
     Executable::find(outer)?.tree(outer)
 }
 
-/// Returns the fields that lead to the module in an unpacked message, which depend on the
-/// executable's platform.
+/// Returns the field numbers that lead to the module in an `xla.HumanReadableAotExecutable`. They
+/// depend on whether the executable is for a CPU or a GPU.
 pub(crate) fn unpacked_module(tree: &dyn ReadAt) -> Result<&'static [u32]> {
     let fields = fields(tree, 0..tree.size()?)?;
     let is_on_cpu = fields.iter().any(|field| is(field, ON_CPU));
     Ok(if is_on_cpu { &[3, 1, 1] } else { &[2, 1, 1] })
 }
 
-/// Writes the [unpacked](unpacked) executable in the form that XLA reads: for a GPU, a split proto
-/// inside a split proto; for a CPU, a message inside a message. Returns the number of bytes
-/// written.
+/// Writes an [unpacked](unpacked) executable in the form that XLA reads. For a GPU, this is a split
+/// proto that contains another split proto; for a CPU, it is a message that contains another
+/// message. Returns the number of bytes written.
 pub(crate) fn pack(
     tree: &Arc<dyn ReadAt>,
     target: &Path,
@@ -130,7 +136,7 @@ pub(crate) fn pack(
         match field.number.0 {
             OPTIONS if is(&field, OPTIONS) => beside.push(field.value),
             number @ (ON_GPU | ON_CPU) if is(&field, number) => {
-                // The last of the two fields takes effect.
+                // If there are several such fields, the last one takes effect.
                 if is_on_gpu.replace(number == ON_GPU) != Some(number == ON_GPU) {
                     executable.clear();
                 }
@@ -192,7 +198,7 @@ fn is(field: &Field, number: u32) -> bool {
     field.number.0 == number && field.wire_type == WireType::Len
 }
 
-/// Returns a source that consists of these ranges of `source`, one after another.
+/// Returns a source that consists of these ranges of `source`, in this order.
 pub(crate) fn part(
     source: &Arc<dyn ReadAt>,
     ranges: impl IntoIterator<Item = Range<u64>>,

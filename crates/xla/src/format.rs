@@ -1,4 +1,4 @@
-//! XLA's modules and executables, for the format registry.
+//! The formats of XLA's modules and executables, in the form that the registry of formats requires.
 
 mod parts;
 
@@ -26,8 +26,8 @@ use crate::{
 };
 use parts::{LAYER, Parts};
 
-/// XLA's modules and executables: split protos, `.hlo.pb` files, and executables that follow IFRT's
-/// metadata, including those in entries of a compilation cache.
+/// XLA's modules and executables. They are in split protos, in `.hlo.pb` files, or after IFRT's
+/// metadata, for example in entries of a compilation cache.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -50,10 +50,10 @@ use parts::{LAYER, Parts};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct XlaFormat;
 
-/// File extension for modules in one piece.
+/// Extension of files that contain a module as a plain message.
 const HLO_ENDING: &str = ".hlo.pb";
 
-/// Names for the members of a module.
+/// Rules for the names of computations and instructions, for display.
 const NAMES: &[NameRule] = &[
     ("xla.HloComputationProto", |member| {
         Ok(MemberName {
@@ -85,7 +85,8 @@ impl Format for XlaFormat {
         let ending = is_named(candidate.path(), HLO_ENDING);
         let is_dump = ending || is_named(candidate.path(), ".riegeli");
         if is_dump && (candidate.size() == 0 || given_up(candidate.head()).is_some()) {
-            // This file isn't a module. Opening it reports the text that XLA wrote instead.
+            // The file isn't a module, but contains the text that XLA wrote instead. Opening it
+            // reports this text.
             return Some(Confidence::Certain);
         }
         let is_records = candidate.is_chunked().unwrap_or(false);
@@ -208,7 +209,7 @@ impl Format for XlaFormat {
     }
 }
 
-/// The forms in which a message can be written.
+/// The formats to which a message can be converted.
 const TARGETS: &[ConvertTarget] = &[
     ConvertTarget {
         name: SPLIT,
@@ -248,13 +249,13 @@ const SETTINGS: &[ConvertSetting] = &[
     },
 ];
 
-/// The setting for the compression of chunks: `none`, `snappy`, `zstd:3`.
+/// Name of the setting for the compression of chunks, such as `none`, `snappy` or `zstd:3`.
 const COMPRESSION: &str = "compression";
 
-/// The setting that allows records too large for XLA's reader.
+/// Name of the setting that allows records too large for XLA's reader.
 const OVERSIZED: &str = "oversized";
 
-/// Returns the options for writing a split proto.
+/// Returns the options for writing a split proto, according to the options of a conversion.
 fn writing(options: &ConvertOptions) -> Result<WriteOptions> {
     options.check_settings(&[COMPRESSION, OVERSIZED])?;
     let compression = options.get_settings().get(COMPRESSION);
@@ -266,7 +267,7 @@ fn writing(options: &ConvertOptions) -> Result<WriteOptions> {
         .progress(options.get_progress().clone()))
 }
 
-/// Fails if a message doesn't have the type that a form requires.
+/// Fails unless a message has the type that the target format `form` requires.
 fn check_type(found: &str, wanted: &str, form: &str) -> Result<()> {
     if found == wanted {
         return Ok(());
@@ -280,7 +281,8 @@ fn is_named(path: &Path, ending: &str) -> bool {
     name.is_some_and(|name| name.ends_with(ending))
 }
 
-/// Returns the type of a message in one piece, based on its file name and its layers.
+/// Returns the type of a message that isn't a split proto, based on its file's name and its layers;
+/// `None` if it is unknown.
 fn type_in_one_piece(path: &Path, layers: &[Layer]) -> Option<&'static str> {
     if !layers.is_empty() {
         return Some(EXECUTABLE_AND_OPTIONS);
@@ -288,10 +290,12 @@ fn type_in_one_piece(path: &Path, layers: &[Layer]) -> Option<&'static str> {
     is_named(path, HLO_ENDING).then_some(HLO_PROTO)
 }
 
-/// Returns the text that XLA writes when it can't write a module.
+/// Returns the text that XLA writes to the file of a module that it can't write; `None` if the file
+/// doesn't begin with such a text.
 fn given_up(head: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(head).ok()?;
-    // Messages begin with a tag, and an `F` isn't a valid tag.
+    // Messages can't be mistaken for this text: they begin with a tag, and an `F` isn't a valid
+    // tag.
     let is_text = |text: &str| text.chars().all(|c| !c.is_control() || c == '\n');
     (text.len() < 1024 && text.starts_with("Failed ") && is_text(text)).then_some(text)
 }

@@ -1,4 +1,5 @@
-//! The layers around an executable: the compression of a cache entry, and IFRT's metadata.
+//! The layers around an executable: the compression of a compilation cache's entry, and IFRT's
+//! metadata.
 
 use std::fmt;
 use std::io::Read;
@@ -13,20 +14,20 @@ use record_file::{ReadAt, is_record_file};
 
 use crate::executable::part;
 
-/// Maximum size of IFRT's metadata before an executable, in bytes. The metadata has shapes and
-/// layouts.
+/// Maximum size of the IFRT metadata before an executable, in bytes. The metadata contains shapes
+/// and layouts.
 const MAX_METADATA: u64 = 64 << 20;
 
-/// Number of decompressed bytes of a cache entry that are examined to recognize it.
+/// Number of bytes to decompress from a cache entry in order to recognize it.
 const PROBED: u64 = 4 << 10;
 
-/// Length of the signature at the beginning of a record file.
+/// Length of the signature at the beginning of a record file, in bytes.
 const SIGNATURE: usize = 64;
 
-/// Size of the compile time before the entry, in bytes.
+/// Size of the compile time at the beginning of a cache entry, in bytes.
 const COMPILE_TIME: usize = 4;
 
-/// IFRT's metadata for an executable, `xla.ifrt.SerializedXlaExecutableMetadata`.
+/// IFRT's metadata for an executable: some fields of `xla.ifrt.SerializedXlaExecutableMetadata`.
 #[derive(Clone, PartialEq, prost::Message)]
 struct IfrtMetadata {
     #[prost(int32, tag = "1")]
@@ -37,15 +38,16 @@ struct IfrtMetadata {
     computation_name: String,
 }
 
-/// A layer around a message.
+/// A layer around an executable, which is removed to read the executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Layer {
-    /// Compression, by its name.
+    /// Compression, with the name of the codec.
     Compressed(&'static str),
     /// An entry of JAX's compilation cache, with its compile time in milliseconds.
     CacheEntry(u32),
-    /// IFRT's metadata: its size, including its length prefix, and the name of the runtime.
+    /// IFRT's metadata, with its size in bytes, including its length prefix, and the name of the
+    /// runtime.
     Ifrt(u64, String),
 }
 
@@ -75,7 +77,7 @@ impl Codec {
         match head {
             #[cfg(feature = "codecs")]
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Codec::Zstd),
-            // The check bits of a zlib header are valid at any compression level.
+            // The check bits of a zlib header are valid for any compression level.
             [0x78, flags, ..] if (0x7800 + u32::from(*flags)) % 31 == 0 => Some(Codec::Zlib),
             _ => None,
         }
@@ -98,7 +100,8 @@ impl Codec {
     }
 }
 
-/// Returns true if an input is an executable with layers around it. Reads only its beginning.
+/// Returns true if an input is an executable with layers around it. Reads only the beginning of the
+/// input.
 pub(crate) fn is_wrapped(input: &Candidate<'_>) -> bool {
     let head = input.head();
     let in_entry = || {
@@ -115,8 +118,8 @@ pub(crate) fn is_wrapped(input: &Candidate<'_>) -> bool {
     metadata(head).or_else(in_entry).is_some()
 }
 
-/// Returns IFRT's metadata and its range, if the bytes begin with it. The bytes must include the
-/// whole metadata, and the beginning of the executable.
+/// Returns IFRT's metadata and its range, if `head` begins with it. `head` must contain the whole
+/// metadata and the beginning of the executable after it.
 fn metadata(head: &[u8]) -> Option<(Range<usize>, IfrtMetadata)> {
     let (len, start) = decode_varint(head)?;
     let end = start.checked_add(usize::try_from(len).ok()?)?;
@@ -124,12 +127,12 @@ fn metadata(head: &[u8]) -> Option<(Range<usize>, IfrtMetadata)> {
     let metadata = IfrtMetadata::decode(read).ok()?;
     let names_runtime = metadata.version > 0 && metadata.runtime_name.starts_with("pjrt");
     let is_records = rest.len() >= SIGNATURE && is_record_file(rest).unwrap_or(false);
-    // Other lists of messages also begin with a length followed by a message.
+    // Requires more evidence, since any list of messages may begin with a length and a message.
     (is_records || names_runtime).then_some((start..end, metadata))
 }
 
-/// Removes the layers around an executable. Returns the layers, the outermost first, and the
-/// executable.
+/// Removes the layers around an executable. Returns the layers, outermost first, and a source that
+/// contains just the executable.
 ///
 /// Compressed data is decompressed to a temporary file.
 ///
@@ -152,8 +155,8 @@ pub(crate) fn unwrapped(source: Arc<dyn ReadAt>) -> Result<(Vec<Layer>, Arc<dyn 
         let bytes: Arc<dyn ReadAt> = Arc::new(bytes);
         source = behind(&bytes, COMPILE_TIME as u64)?;
     }
-    // The metadata of a large program has many pages, so its length is read first, and then all of
-    // it.
+    // Reads the metadata's length first, and then the whole metadata, which is large for a large
+    // program.
     let len = decode_varint(&front(&*source, 10)?);
     let known = len.filter(|(len, _)| *len <= MAX_METADATA);
     let most = known.map_or(0, |(len, at)| len + at as u64 + SIGNATURE as u64);
@@ -164,13 +167,13 @@ pub(crate) fn unwrapped(source: Arc<dyn ReadAt>) -> Result<(Vec<Layer>, Arc<dyn 
     Ok((layers, source))
 }
 
-/// Returns the source without its first bytes.
+/// Returns a source that consists of `source` without its first `skipped` bytes.
 fn behind(source: &Arc<dyn ReadAt>, skipped: u64) -> Result<Arc<dyn ReadAt>> {
     let size = source.size()?;
     part(source, std::iter::once(skipped.min(size)..size))
 }
 
-/// Returns the first bytes of a source, or all of them if there are fewer.
+/// Returns the first `most` bytes of a source, or all bytes if it is smaller.
 pub(crate) fn front(source: &dyn ReadAt, most: u64) -> Result<Vec<u8>> {
     let len = usize::try_from(source.size()?.min(most)).unwrap_or(usize::MAX);
     let mut bytes = vec![0; len];
@@ -178,7 +181,7 @@ pub(crate) fn front(source: &dyn ReadAt, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Decompresses a source to a temporary file.
+/// Decompresses a source to a temporary file, and returns the file.
 fn decompressed(source: &dyn ReadAt, codec: Codec) -> Result<std::fs::File> {
     let mut file = tempfile::tempfile()?;
     let stored = Sequence { source, at: 0 };
@@ -189,7 +192,7 @@ fn decompressed(source: &dyn ReadAt, codec: Codec) -> Result<std::fs::File> {
     Ok(file)
 }
 
-/// A source that is read from its beginning.
+/// A sequential reader of a source, from its beginning.
 struct Sequence<'a> {
     source: &'a dyn ReadAt,
     at: u64,

@@ -1,10 +1,10 @@
-//! XLA's split protos and profiles: reading them as one message of any size, and writing them.
+//! XLA's split protos and profiles: reading each as one message of any size, and writing them.
 //!
 //! XLA stores messages that may become too large for protobuf as *split protos*. A split proto is a
 //! Riegeli file whose first record is a manifest, and whose other records are parts of the message.
-//! GPU executables, entries of compilation caches and dumps of HLO modules have this form.
-//! [`SplitProto`] reads a split proto without building a message object, and without knowing the
-//! message's type.
+//! GPU executables, entries of compilation caches and dumps of HLO modules are stored like this.
+//! [`SplitProto`] reads a split proto without decoding its message. The message's type needn't be
+//! known.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -28,7 +28,7 @@ pub use schema::descriptor_pool;
 pub use split_proto::{Finding, SplitProto};
 pub use write::{Draft, MAX_MERGE_RECORD, WriteOptions};
 
-/// Full name of the message type for HLO modules with related data.
+/// Full name of the message type for HLO modules and related data.
 pub const HLO_PROTO: &str = "xla.HloProto";
 
 /// Full name of the message type for GPU executables.

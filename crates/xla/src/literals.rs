@@ -1,4 +1,4 @@
-//! The constants in a module: literals with the names of their instructions.
+//! The constants in a module. Each is a literal, and is named after its instruction.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -9,10 +9,10 @@ use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType, decode
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
-/// Maximum nesting depth of literals.
+/// Maximum nesting depth of literals, which are nested in tuples.
 const MAX_DEPTH: usize = 32;
 
-/// Maximum size of a name or shape, in bytes.
+/// Maximum size of a name or a shape, in bytes.
 const MAX_SMALL: u64 = 1 << 20;
 
 /// The form in which a literal stores its elements.
@@ -72,7 +72,7 @@ struct Literal {
 /// The constants in a message with a module.
 pub(crate) struct Literals {
     message: Arc<dyn ReadAt>,
-    /// Fields that lead to the module.
+    /// Field numbers that lead from the message to the module.
     module: &'static [u32],
     found: OnceLock<Vec<Literal>>,
 }
@@ -86,7 +86,8 @@ impl std::fmt::Debug for Literals {
 }
 
 impl Literals {
-    /// Creates the list of constants in the module to which these fields lead.
+    /// Creates a list of the constants in a message's module. The list is filled on first use.
+    /// `module` has the field numbers that lead to the module.
     pub(crate) fn new(message: Arc<dyn ReadAt>, module: &'static [u32]) -> Literals {
         Literals {
             message,
@@ -95,7 +96,7 @@ impl Literals {
         }
     }
 
-    /// Returns the headers of the constants, in module order.
+    /// Returns the descriptions of the constants, in module order.
     pub(crate) fn infos(&self) -> Result<Vec<TensorInfo>> {
         Ok(self
             .list()?
@@ -104,7 +105,7 @@ impl Literals {
             .collect())
     }
 
-    /// Returns a reader for a constant's elements.
+    /// Returns a reader for the elements of the constant that `info` describes.
     pub(crate) fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
         let found = self.list()?.iter().find(|literal| literal.info == *info);
         let Some(literal) = found else {
@@ -158,7 +159,7 @@ impl Literals {
     }
 }
 
-/// Number of bytes that are decoded at once.
+/// Number of bytes to read and decode at once: 64 KiB.
 const STEP: usize = 64 << 10;
 
 fn copy(
@@ -193,7 +194,7 @@ fn copy(
     Ok(())
 }
 
-/// A walk over a message to find constants.
+/// A search for the constants in a message.
 struct Walk<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
     found: Vec<Literal>,
@@ -201,7 +202,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Calls `each` with every field in a range.
+    /// Calls `each` with every field in the range of a message.
     fn each(
         &mut self,
         range: Range<u64>,
@@ -216,7 +217,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Returns the values of all fields that have this number and contain messages or bytes.
+    /// Returns the value ranges of all length-delimited fields with this number in the range of a
+    /// message.
     fn fields(&mut self, range: Range<u64>, number: u32) -> Result<Vec<Range<u64>>> {
         let mut values = Vec::new();
         self.each(range, |_, field| {
@@ -236,7 +238,7 @@ impl Walk<'_> {
         Ok(values)
     }
 
-    /// Reads a short value.
+    /// Reads a name or a shape, whose size is limited.
     fn small(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
         if range.end - range.start > MAX_SMALL {
             let message = format!(
@@ -248,8 +250,8 @@ impl Walk<'_> {
         Ok(self.cursor.bytes(range)?.to_vec())
     }
 
-    /// Returns the value of a string field in a message. If the field occurs several times, returns
-    /// its last value.
+    /// Returns the value of a string field in the range of a message. If the field occurs several
+    /// times, returns the last value; if it is absent, returns an empty string.
     fn text(&mut self, range: Range<u64>, number: u32) -> Result<String> {
         match self.fields(range, number)?.pop() {
             Some(value) => Ok(String::from_utf8_lossy(&self.small(value)?).into_owned()),
@@ -264,7 +266,8 @@ impl Walk<'_> {
         }
         let mut name = self.text(range, 1)?;
         if !self.names.insert(name.clone()) {
-            // Names are unique in a valid module.
+            // In a valid module, names are unique. Otherwise, adds the computation's name and a
+            // number.
             let computation = self.text(computation.clone(), 1)?;
             name = format!("{computation}/{name}");
             let (first, mut count) = (name.clone(), 1);
@@ -276,7 +279,8 @@ impl Walk<'_> {
         self.literal(&name, &literals, 0)
     }
 
-    /// Adds a literal, which may be in several pieces.
+    /// Adds the constant in a literal. If the literal's field occurs several times, `pieces` has
+    /// the range of each occurrence, since protobuf merges them.
     fn literal(&mut self, name: &str, pieces: &Vec<Range<u64>>, depth: usize) -> Result<()> {
         if depth > MAX_DEPTH {
             let message = format!("constant {name:?}: tuples nest deeper than {MAX_DEPTH}");
@@ -312,8 +316,8 @@ impl Walk<'_> {
             return Ok(());
         };
         let mut values = self.fields_of(pieces, field)?;
-        // Bytes are a single value, so their last occurrence takes effect. Packed numbers are
-        // concatenated.
+        // For a bytes field, the last occurrence takes effect. For a packed field, the occurrences
+        // are concatenated.
         let is_list = matches!(field, 2 | 4..=9 | 12 | 18);
         if !is_list && values.len() > 1 {
             values.drain(..values.len() - 1);
@@ -331,7 +335,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Reads the numbers of a field, packed or not.
+    /// Reads the numbers in a repeated field, which is either packed or not.
     fn varints(&mut self, field: &Field) -> Result<Vec<u64>> {
         let bytes = self.small(field.value.clone())?;
         let (mut numbers, mut rest) = (Vec::new(), bytes.as_slice());

@@ -1,13 +1,13 @@
-//! The manifest, which is the first record of a split proto and describes the other records.
+//! Manifests of split protos. A manifest is the first record, and describes the other records.
 
 use prost::Message;
 use proto_splitter_core::path::{FieldPath, MapKey, Select, Step};
 use proto_splitter_core::wire::FieldNumber;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// The schema of a manifest, `xla.SplitProtoManifest`.
+/// The schema of a manifest: `xla.SplitProtoManifest` and its nested types.
 pub(crate) mod proto {
-    /// The type of a split proto, and the purposes of its records.
+    /// The message type of a split proto, and the purposes of its records.
     #[derive(Clone, PartialEq, prost::Message)]
     pub(crate) struct SplitProtoManifest {
         #[prost(string, tag = "1")]
@@ -37,7 +37,7 @@ pub(crate) mod proto {
     pub(crate) struct OverrideRecord {
         #[prost(message, repeated, tag = "1")]
         pub(crate) field_path: Vec<PathPart>,
-        /// Type of the field. Only 1 is defined, for a string or bytes.
+        /// Type of the overridden field. XLA defines only 1, for a string or bytes.
         #[prost(int32, tag = "2")]
         pub(crate) field_type: i32,
     }
@@ -63,31 +63,32 @@ pub(crate) mod proto {
 
 use proto::{Index, OverrideRecord, RecordType, SplitProtoManifest};
 
-/// Maximum size of a manifest, in bytes. A 16 MiB manifest describes four million records.
+/// Maximum size of a manifest, in bytes: 16 MiB. It is enough for four million records.
 pub(crate) const MAX_MANIFEST: u64 = 16 << 20;
 
-/// Value of `field_type` for an override of a string or bytes field.
+/// Value of `field_type` for an override of a string or bytes field, as defined by XLA.
 pub(crate) const TYPE_STRING: i32 = 1;
 
-/// Value of `field_type` for an override of a message. XLA doesn't define it.
+/// Value of `field_type` for an override of a message. This is an extension, which XLA doesn't
+/// define.
 pub(crate) const TYPE_MESSAGE: i32 = 1000;
 
-/// The purpose of one record of a split proto.
+/// The purpose of a record in a split proto.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordKind {
-    /// A part of the message, which is merged into the previous parts.
+    /// The record is a part of the message, and is merged into the parts before it.
     Merge,
-    /// The value of the string or bytes field at this path.
+    /// The record is the value of the string or bytes field at this path.
     Override(FieldPath),
-    /// The bytes of the message at this path, which replace an earlier value. This is an extension
-    /// that XLA's reader refuses.
+    /// The record is the serialized message at this path, and replaces an earlier value. This is an
+    /// extension, which XLA's reader rejects.
     OverrideMessage(FieldPath),
-    /// An unknown purpose; readers skip the record.
+    /// The record's purpose is unknown, so readers skip it.
     Unknown,
 }
 
-/// A manifest, which is the first record of a split proto.
+/// The manifest of a split proto: the message's type, and the purposes of the records.
 ///
 /// ```
 /// use proto_splitter_xla::{Manifest, RecordKind};
@@ -104,7 +105,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Creates a manifest for a message of this type, which consists of these records.
+    /// Creates the manifest of a message with this type, and with these purposes of its records.
     pub(crate) fn new(message_type: &str, records: Vec<RecordKind>) -> Manifest {
         Manifest {
             message_type: message_type.to_owned(),
@@ -112,9 +113,9 @@ impl Manifest {
         }
     }
 
-    /// Returns true if `bytes` are a manifest rather than another message. In a manifest, the type
-    /// is a dotted name, and every entry has a form that writers use. Thus, another message that
-    /// begins with a string isn't mistaken for a manifest.
+    /// Returns true if `bytes` are a manifest, as opposed to another message. The message type in a
+    /// manifest must be a dotted name, and the entries must have the form in which writers encode
+    /// them. Thus, another message that begins with a string isn't mistaken for a manifest.
     ///
     /// ```
     /// use proto_splitter_xla::Manifest;
@@ -128,7 +129,7 @@ impl Manifest {
         let Ok(manifest) = SplitProtoManifest::decode(bytes) else {
             return false;
         };
-        // Unknown fields are accepted only if there are entries of a known kind.
+        // Unknown fields are only accepted if at least one entry has a known purpose.
         let is_known = manifest.encoded_len() == bytes.len();
         let is_kind = |record: &proto::Record| record.record_type.is_some();
         is_type_name(&manifest.result_proto_type)
@@ -141,9 +142,10 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if it isn't a manifest; [`ErrorKind::UnsupportedVersion`] if
-    /// it has an override of an undefined kind; [`ErrorKind::InvalidPath`] if the path of an
-    /// override is invalid. Each error names the record's number.
+    /// [`ErrorKind::InvalidMessage`] if `bytes` aren't a manifest;
+    /// [`ErrorKind::UnsupportedVersion`] if a record is an override of an undefined kind;
+    /// [`ErrorKind::InvalidPath`] if the path of an override is invalid. Each error names the
+    /// record's number.
     pub fn parse(bytes: &[u8]) -> Result<Manifest> {
         if !Manifest::is_one(bytes) {
             let message = "record 0 is not the manifest of a split proto";
@@ -177,17 +179,17 @@ impl Manifest {
         })
     }
 
-    /// Returns the full name of the message's type.
+    /// Returns the full name of the message's type, such as `xla.HloProto`.
     pub fn message_type(&self) -> &str {
         &self.message_type
     }
 
-    /// Returns the purposes of the records after the manifest, in order.
+    /// Returns the purpose of each record after the manifest, in order.
     pub fn records(&self) -> &[RecordKind] {
         &self.records
     }
 
-    /// Returns the bytes of the manifest, as XLA writes them.
+    /// Returns the serialized manifest, with the same bytes that XLA would write.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let override_of = |path: &FieldPath, field_type| {
             Some(RecordType::Override(OverrideRecord {
@@ -211,8 +213,8 @@ impl Manifest {
     }
 }
 
-/// Returns true if a string is the full name of a type, which means that it consists of identifiers
-/// separated by dots.
+/// Returns true if a string is a valid full name of a type, which consists of identifiers separated
+/// by dots.
 fn is_type_name(name: &str) -> bool {
     let is_identifier = |part: &str| {
         let mut bytes = part.bytes();
@@ -272,7 +274,7 @@ fn path_part(step: &Step) -> proto::PathPart {
     }
 }
 
-/// Returns the number by which a path represents a key.
+/// Returns the number that represents a key in an override's path.
 fn int_key(key: &MapKey) -> i64 {
     match key {
         MapKey::I32(key) => i64::from(*key),
@@ -303,9 +305,9 @@ mod tests {
     fn other_messages_are_no_manifests() {
         for (bytes, expected) in [
             (&b"\x0a\x0cxla.HloProto"[..], true),
-            // A file descriptor, with a name followed by a syntax.
+            // A file descriptor, which has a name and a syntax, but isn't a manifest.
             (b"\x0a\x07a.proto\x62\x06proto3", false),
-            // A type without a package, first with one record, then without records.
+            // A type without a package is accepted with a record, but not without records.
             (b"\x0a\x01T\x12\x02\x12\x00", true),
             (b"\x0a\x01T", false),
             (b"\x0a\x05a.b c\x12\x02\x12\x00", false),

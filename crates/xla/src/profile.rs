@@ -1,4 +1,5 @@
-//! Profiles, in files whose records are parts of one `tensorflow.profiler.XSpace`.
+//! The format of XLA's profiles. A profile may be a file whose records are parts of one
+//! `tensorflow.profiler.XSpace`.
 
 mod draft;
 mod events;
@@ -28,12 +29,12 @@ pub use draft::ProfileDraft;
 /// Full name of the message type for profiles.
 pub const XSPACE: &str = "tensorflow.profiler.XSpace";
 
-/// XLA's profiles: `.xplane.pb` files, and `.xplane.riegeli` files, which consist of records.
+/// XLA's profiles: `.xplane.pb` files, and `.xplane.riegeli` files, which are divided into records.
 ///
 /// Records are merged as XProf merges them: planes by name, lines by id, and metadata by name.
-/// However, the events of a line that comes from several records keep the order of the records,
-/// whereas XProf sorts them. The message stays in the records, except for events whose numbers or
-/// times change. These events are written to a temporary file.
+/// There is one difference: if the events of a line come from several records, they keep the order
+/// of the records, whereas XProf sorts them. The records aren't copied, except for events whose
+/// times or metadata numbers change. These are written to a temporary file.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -57,10 +58,11 @@ pub const XSPACE: &str = "tensorflow.profiler.XSpace";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProfileFormat;
 
-/// File extensions for profiles, in one piece and in records.
+/// Extensions of profiles in one piece, and of profiles in records.
 const ENDINGS: [&str; 2] = [".xplane.pb", ".xplane.riegeli"];
 
-/// Maximum size of a first record that is read to recognize a profile, in bytes.
+/// Maximum size of the first record of a file, in bytes. A file with a larger one isn't recognized
+/// as a profile.
 const MAX_PROBED: u64 = 256 << 20;
 
 const RECORDS: &str = "xplane-riegeli";
@@ -151,7 +153,7 @@ impl Format for ProfileFormat {
     }
 }
 
-/// Returns true if the first record of a file has only fields of a profile, so that the file may be
+/// Returns true if the first record of a file has only fields of a profile. If so, the file may be
 /// a profile.
 fn is_first_of_profile(source: Arc<dyn ReadAt>) -> Result<bool> {
     let Some(first) = Records::new(source)?.first(MAX_PROBED)? else {

@@ -1,13 +1,14 @@
-//! Descriptors of the types that XLA splits, with the names, numbers and types of their fields.
+//! Descriptors of the message types in split protos and profiles.
 
 use std::sync::OnceLock;
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 
-/// Descriptors of all types, as a `google.protobuf.FileDescriptorSet`.
+/// Serialized `google.protobuf.FileDescriptorSet` with the descriptors of all types.
 static SCHEMA: &[u8] = include_bytes!("schema.binpb");
 
-/// Returns the types that XLA splits, the types of profiles, and all types that they use.
+/// Returns the descriptors of the types that XLA splits, the types of profiles, and all types that
+/// these use.
 ///
 /// ```
 /// let pool = proto_splitter_xla::descriptor_pool();
@@ -16,11 +17,11 @@ static SCHEMA: &[u8] = include_bytes!("schema.binpb");
 /// ```
 pub fn descriptor_pool() -> &'static DescriptorPool {
     static POOL: OnceLock<DescriptorPool> = OnceLock::new();
-    // A test makes sure that the schema can be decoded.
+    // A test checks that the schema can be decoded.
     POOL.get_or_init(|| DescriptorPool::decode(SCHEMA).unwrap_or_default())
 }
 
-/// Returns the type with this full name.
+/// Returns the descriptor of the message type with this full name.
 pub(crate) fn message(full_name: &str) -> Option<MessageDescriptor> {
     descriptor_pool().get_message_by_name(full_name)
 }

@@ -16,12 +16,12 @@ use crate::schema;
 
 pub use findings::Finding;
 
-/// An open split proto. Its records form a message with random access to its bytes.
+/// An open split proto, whose records form one message with random access to its bytes.
 ///
-/// Opening reads only the manifest and the headers of chunks. If an override leads into an element
-/// or a map entry, the messages on its path are read, too. The message consists of the bytes of all
-/// records in order, and each override is preceded by its tag and length. Parsing the message gives
-/// the same result as XLA's reader.
+/// Opening a split proto reads only the manifest and the headers of chunks, except if an override's
+/// path leads through an element or a map entry. In this case, the messages on the path are also
+/// read. The message consists of the bytes of all records in order. Each override is preceded by
+/// its tag and length. Parsing the message gives the same result as XLA's reader.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -47,7 +47,7 @@ pub struct SplitProto {
     records: Arc<Records>,
     message: Arc<dyn ReadAt>,
     size: u64,
-    /// Path of the file, if the split proto was opened from one.
+    /// Path of the file; `None` if the split proto wasn't opened from a file.
     path: Option<PathBuf>,
 }
 
@@ -62,17 +62,17 @@ impl std::fmt::Debug for SplitProto {
 }
 
 impl SplitProto {
-    /// Opens a split proto. `descriptor` is the required type of its message. Without it, the type
-    /// named in the manifest is looked up among XLA's types. If XLA's types don't include it, the
-    /// message has an unknown type.
+    /// Opens a split proto. If `descriptor` is given, its type is the required type of the message.
+    /// Otherwise, the type that the manifest specifies is looked up among XLA's types. If it isn't
+    /// found, the message is read without its type.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotChunked`] if it isn't a split proto; [`ErrorKind::InvalidMessage`] if its
-    /// message has another type, or the manifest lists more records than there are;
+    /// [`ErrorKind::NotChunked`] if the source isn't a split proto; [`ErrorKind::InvalidMessage`]
+    /// if the message has another type, or the manifest lists more records than there are;
     /// [`ErrorKind::InvalidPath`] if an override leads to a field that isn't a string or bytes;
     /// [`ErrorKind::UnsupportedVersion`] if an override is of an unknown kind;
-    /// [`ErrorKind::Record`] if the file is damaged; [`ErrorKind::Io`] if it can't be read.
+    /// [`ErrorKind::Record`] if the file is damaged; [`ErrorKind::Io`] if the source can't be read.
     pub fn open(
         source: Arc<dyn ReadAt>,
         descriptor: impl Into<Option<MessageDescriptor>>,
@@ -84,11 +84,11 @@ impl SplitProto {
         SplitProto::recognize(source, descriptor)?.ok_or_else(none)
     }
 
-    /// Opens a file, like [`open`](Self::open).
+    /// Opens a split proto in a file, like [`open`](Self::open).
     ///
     /// # Errors
     ///
-    /// The errors of [`open`](Self::open), with the path.
+    /// The errors of [`open`](Self::open), with the file's path.
     pub fn open_file(
         path: impl AsRef<Path>,
         descriptor: impl Into<Option<MessageDescriptor>>,
@@ -100,11 +100,11 @@ impl SplitProto {
         Ok(opened.called(path))
     }
 
-    /// Opens a source if it is a split proto, and otherwise returns `None`.
+    /// Opens a source if it is a split proto. Returns `None` if it isn't.
     ///
     /// # Errors
     ///
-    /// The errors of [`open`](Self::open). A source that isn't a split proto isn't an error.
+    /// The errors of [`open`](Self::open), except [`ErrorKind::NotChunked`].
     pub fn recognize(
         source: Arc<dyn ReadAt>,
         descriptor: impl Into<Option<MessageDescriptor>>,
@@ -133,7 +133,8 @@ impl SplitProto {
         }
         let entries = manifest.records().len() as u64;
         let found = records.find(entries.saturating_add(1))?;
-        // Records of an unknown kind may be missing, which XLA's reader also allows.
+        // As in XLA's reader, the last records in the manifest may be missing if their purpose is
+        // unknown.
         let is_needed = |kind: &RecordKind| *kind != RecordKind::Unknown;
         let needed = manifest.records().iter().rposition(is_needed);
         let needed = needed.map_or(1, |last| last as u64 + 2);
@@ -157,7 +158,7 @@ impl SplitProto {
         }))
     }
 
-    /// Sets the path of the file.
+    /// Sets the path of the file that contains the split proto.
     pub(crate) fn called(mut self, path: &Path) -> SplitProto {
         self.path = Some(path.to_owned());
         self
@@ -168,19 +169,19 @@ impl SplitProto {
         &self.manifest
     }
 
-    /// Returns the message, for random access.
+    /// Returns the message that the records form, for random access.
     pub fn message(&self) -> &Arc<dyn ReadAt> {
         &self.message
     }
 
-    /// Returns the size of the message, in bytes.
+    /// Returns the size of the message that the records form, in bytes.
     pub fn total_size(&self) -> u64 {
         self.size
     }
 }
 
-/// Returns the ranges of records that aren't messages: the manifest, overrides, and skipped
-/// records.
+/// Returns the ranges of record numbers whose records aren't parsed as messages: the manifest,
+/// overrides, and records that readers skip.
 fn opaque(manifest: &Manifest) -> Vec<std::ops::Range<u64>> {
     let (mut ranges, mut start) = (Vec::new(), 0);
     let merges = manifest.records().iter().enumerate();

@@ -1,4 +1,4 @@
-//! Writing split protos. A message is divided into the same records that XLA's writers create.
+//! Writing split protos. A message is divided into the same records as by XLA's own writers.
 
 mod cut;
 mod oversized;
@@ -20,17 +20,18 @@ use crate::EXECUTABLE_AND_OPTIONS;
 use crate::manifest::{Manifest, RecordKind};
 use record::Record;
 
-/// Maximum size of a merge record, in bytes. This is the limit of protobuf's parser.
+/// Maximum size of a merge record, in bytes. It is the limit of the protobuf parser in XLA's
+/// reader.
 pub const MAX_MERGE_RECORD: u64 = i32::MAX as u64;
 
-/// Minimum size of records that are streamed, in bytes. Each record gets a separate chunk, whether
-/// it is streamed or not.
+/// Records larger than this are streamed instead of read into memory: 8 MiB. Every record gets a
+/// separate chunk in either case.
 const STREAM_FROM: u64 = 8 << 20;
 
 /// The compression that XLA's writers use.
 const SNAPPY: Compression = Compression::Snappy { level: 2 };
 
-/// Maximum input size for snappy, in bytes.
+/// Maximum size of a record that snappy can compress, in bytes.
 const MAX_SNAPPY: u64 = u32::MAX as u64 / 2;
 
 /// Options for writing a split proto.
@@ -49,8 +50,8 @@ impl WriteOptions {
         WriteOptions::default()
     }
 
-    /// Sets the compression of chunks. Default: the same as XLA's, which is none for an
-    /// `xla.ExecutableAndOptionsProto` and snappy for other types.
+    /// Sets the compression of chunks. Default: that of XLA's writers, which don't compress an
+    /// `xla.ExecutableAndOptionsProto`, and use snappy for other types.
     #[must_use]
     pub fn compression(mut self, compression: impl Into<Option<Compression>>) -> Self {
         self.compression = compression.into();
@@ -79,17 +80,17 @@ impl WriteOptions {
         self
     }
 
-    /// Returns the compression of chunks.
+    /// Returns the compression of chunks; `None` for that of XLA's writers.
     pub const fn get_compression(&self) -> Option<Compression> {
         self.compression
     }
 
-    /// Returns the number of threads that compress chunks.
+    /// Returns the number of threads that compress chunks; `None` for the number of cores.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
 
-    /// Returns whether an existing file is replaced.
+    /// Returns whether to replace an existing file.
     pub const fn get_force(&self) -> bool {
         self.force
     }
@@ -103,7 +104,8 @@ impl WriteOptions {
         self.force
     }
 
-    /// Returns the compression for a message of this type.
+    /// Returns the compression for a message of this type, which is set explicitly or is that of
+    /// XLA's writers.
     fn compression_of(&self, message_type: &str) -> Compression {
         let usual = match message_type {
             EXECUTABLE_AND_OPTIONS => Compression::None,
@@ -113,12 +115,13 @@ impl WriteOptions {
     }
 }
 
-/// A planned split proto, which assigns the bytes of a message to records.
+/// A plan for a split proto, which divides a message into records.
 ///
-/// An `xla.HloProto` is cut into its module without computations, and into single computations. An
-/// `xla.gpu.GpuExecutableProto` is cut into its assembly, its binary, its compiled graphs, each
-/// constant, and the remaining fields. An `xla.ExecutableAndOptionsProto` is cut into the
-/// executable and the remaining fields. Any other message is cut between fields.
+/// An `xla.HloProto` is divided into its module without computations, and one record for each
+/// computation. An `xla.gpu.GpuExecutableProto` is divided into its assembly, its binary, its
+/// compiled graphs, one record for each constant, and the remaining fields. An
+/// `xla.ExecutableAndOptionsProto` is divided into the executable and the remaining fields. Any
+/// other message is divided between fields.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -144,11 +147,11 @@ impl WriteOptions {
 pub struct Draft {
     message: Message,
     manifest: Manifest,
-    /// Records after the manifest.
+    /// Contents of the records after the manifest, as spans of the message.
     records: Vec<SpanList>,
 }
 
-/// The message to cut.
+/// The message to divide into records.
 struct Message(Arc<dyn ReadAt>);
 
 impl std::fmt::Debug for Message {
@@ -158,28 +161,29 @@ impl std::fmt::Debug for Message {
 }
 
 impl Draft {
-    /// Plans the records of a message of this type. Skips over its fields without reading their
-    /// values.
+    /// Plans the records for a message of this type. Reads the tags and lengths of fields, but not
+    /// their values.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`], which describes the record, if a record would have more than
-    /// [`MAX_MERGE_RECORD`] bytes; [`ErrorKind::InvalidMessage`] if the message breaks the wire
-    /// format; [`ErrorKind::Io`] if it can't be read.
+    /// [`ErrorKind::Uncuttable`], with a description of the record, if a record would have more
+    /// than [`MAX_MERGE_RECORD`] bytes; [`ErrorKind::InvalidMessage`] if the message violates the
+    /// wire format; [`ErrorKind::Io`] if the message can't be read.
     pub fn new(message: Arc<dyn ReadAt>, message_type: &str) -> Result<Draft> {
         let cut = cut::cut(&*message, message_type, None)?;
         Ok(Draft::of(message, message_type, cut))
     }
 
-    /// Plans the records of a message with parts that are too large for XLA's reader. If a record
-    /// would have more than [`MAX_MERGE_RECORD`] bytes, its large values are moved out, and follow
-    /// the record as overrides. This crate reads these files, but XLA's reader refuses the
+    /// Plans the records for a message that may have parts too large for XLA's reader. If a record
+    /// would have more than [`MAX_MERGE_RECORD`] bytes, its large values are moved to separate
+    /// records, which override values inside of the record. [`SplitProto`](crate::SplitProto)
+    /// supports these overrides, but XLA's reader rejects them.
     /// overrides.
     ///
     /// # Errors
     ///
     /// The errors of [`new`](Self::new). However, [`ErrorKind::Uncuttable`] only occurs if a record
-    /// stays too large after all large values have been moved out.
+    /// is still too large after all of its large values were moved.
     pub fn extended(message: Arc<dyn ReadAt>, descriptor: &MessageDescriptor) -> Result<Draft> {
         let message_type = descriptor.full_name();
         let cut = cut::cut(&*message, message_type, Some(descriptor))?;
@@ -198,7 +202,8 @@ impl Draft {
         }
     }
 
-    /// Returns true if XLA's reader accepts the file, which means that no record uses an extension.
+    /// Returns true if XLA's reader accepts the planned file, that is, if no record uses an
+    /// extension.
     pub fn is_for_xla(&self) -> bool {
         self.manifest.records().iter().all(|kind| match kind {
             RecordKind::Override(path) => path.steps().len() == 1,
@@ -207,17 +212,18 @@ impl Draft {
         })
     }
 
-    /// Returns the manifest.
+    /// Returns the manifest of the planned split proto.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Writes the file atomically, and returns its size in bytes.
+    /// Writes the split proto to a file, atomically. Returns the file's size in bytes.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`]; [`ErrorKind::InvalidConfig`] if the message is read from the
-    /// target, or this build lacks the codec; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::AlreadyExists`]; [`ErrorKind::InvalidConfig`] if the target is the file from
+    /// which the message is read, or the codec is disabled in this build; [`ErrorKind::Io`];
+    /// [`ErrorKind::Cancelled`].
     pub fn write_file(
         &self,
         target: impl AsRef<Path>,
@@ -265,7 +271,7 @@ impl Draft {
     }
 }
 
-/// The bytes of a record, read in order.
+/// A reader of the bytes of a planned record.
 pub(crate) struct RecordBytes<'a> {
     message: &'a dyn ReadAt,
     record: &'a SpanList,
@@ -285,7 +291,7 @@ impl<'a> RecordBytes<'a> {
 }
 
 impl RecordBytes<'_> {
-    /// Reads from one span of a record, starting at a position.
+    /// Reads from the span of a record that contains the position `at`.
     fn read_part(
         message: &dyn ReadAt,
         record: &SpanList,
@@ -315,7 +321,7 @@ impl Read for RecordBytes<'_> {
     }
 }
 
-/// Returns the error for a record that would be too large.
+/// Returns the error for a record that is too large for XLA's reader. `what` describes the record.
 #[cold]
 fn uncuttable(what: &str, size: u64) -> Error {
     let message = format!(

@@ -1,4 +1,4 @@
-//! The parts of an open module or executable: its layers, and its constants.
+//! The constants and layers of an open module or executable, as an archive.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,21 +17,21 @@ use crate::{
     CPU_EXECUTABLE, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO, HUMAN_READABLE_EXECUTABLE,
 };
 
-/// Name of a layer among the properties.
+/// Name of the properties that describe layers.
 pub(super) const LAYER: &str = "layer";
 
-/// The parts of an open message: its layers, its constants, and its records.
+/// The constants, layers and split proto of an open message.
 #[derive(Debug)]
 pub(super) struct Parts {
     message_type: String,
     message: Whole,
     layers: Vec<Layer>,
     split: Option<SplitProto>,
-    /// Constants, which are found on first use.
+    /// Constants, which are found on first use; `None` if the message has no module.
     literals: OnceLock<Option<Literals>>,
 }
 
-/// The message, for verification.
+/// The whole message, which is read in order to verify it.
 struct Whole(Arc<dyn ReadAt>);
 
 impl std::fmt::Debug for Whole {
@@ -56,7 +56,7 @@ impl Parts {
         }
     }
 
-    /// Returns the constants, if the type of the message has a module.
+    /// Returns the constants of the message's module; `None` if the message's type has no module.
     fn literals(&self) -> Result<Option<&Literals>> {
         if let Some(literals) = self.literals.get() {
             return Ok(literals.as_ref());
@@ -72,7 +72,7 @@ impl Parts {
             EXECUTABLE_AND_OPTIONS => {
                 let inside = Executable::find(&message)?;
                 let literals = Literals::new(inside.message, &[1, 1]);
-                // Other platforms may store arbitrary bytes in this field.
+                // Executables for other platforms may be arbitrary bytes.
                 let is_known = inside.split.is_some() || literals.infos().is_ok();
                 is_known.then_some(literals)
             }
@@ -81,7 +81,8 @@ impl Parts {
         Ok(self.literals.get_or_init(|| literals).as_ref())
     }
 
-    /// Returns the split proto that contains the executable, if any.
+    /// Returns the split proto that contains the executable inside of the message; `None` if there
+    /// is no such executable, or it is a plain message.
     fn inside(&self) -> Result<Option<SplitProto>> {
         if self.message_type != EXECUTABLE_AND_OPTIONS {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Cutting a profile into records from which XProf restores the same profile.
+//! Dividing a profile into records from which XProf restores the same profile.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -16,17 +16,17 @@ use super::fields::{ProfileReader, field, is};
 use super::plane::{Line, Plane};
 use crate::write::{MAX_MERGE_RECORD, RecordBytes};
 
-/// Compression that the profiler's own writer uses.
+/// The compression that the profiler's own writer uses.
 const BROTLI: Compression = Compression::brotli(6);
 
-/// Alignment to which files are padded, in bytes.
+/// Number of bytes to whose multiple the end of a file is padded: 64 KiB.
 const PADDING: u64 = 64 << 10;
 
-/// A plan for the records of a profile. The first record has everything except for lines. Each
-/// other record has one line of a plane, with all of the line's events or a run of them.
+/// A plan that divides a profile into records. The first record has everything except for lines.
+/// Each other record has one line of a plane, with all or several consecutive events of the line.
 ///
-/// XProf merges planes with the same name, and lines with the same id. Planes that merging would
-/// change stay whole in the first record, which XProf keeps unchanged.
+/// XProf merges planes with the same name, and lines with the same id. If merging would change a
+/// plane, the plane isn't divided, but stays in the first record, which XProf keeps unchanged.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -52,12 +52,12 @@ impl std::fmt::Debug for ProfileDraft {
 }
 
 impl ProfileDraft {
-    /// Plans the records of a profile in one piece.
+    /// Plans the records for a profile that is a single message.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] if an indivisible part is larger than a message can be;
-    /// [`ErrorKind::InvalidMessage`] if the profile breaks the wire format.
+    /// [`ErrorKind::Uncuttable`] if a part that can't be divided is larger than a message can be;
+    /// [`ErrorKind::InvalidMessage`] if the profile violates the wire format.
     pub fn new(message: Arc<dyn ReadAt>) -> Result<ProfileDraft> {
         let size = message.size()?;
         let mut reader = ProfileReader::new(&*message)?;
@@ -75,7 +75,7 @@ impl ProfileDraft {
         }
         let (mut first, mut lines) = (SpanList::default(), Vec::new());
         for plane in &planes {
-            // Merging must restore the plane.
+            // A plane is only divided if merging its records would restore its bytes.
             let comes_back = same(&*message, &plane.whole(reader.source()), &plane.as_it_is)?;
             if comes_back && plane.has_unique_lines() && names.get(&plane.name) == Some(&1) {
                 let mut inside = plane.head.clone();
@@ -96,17 +96,18 @@ impl ProfileDraft {
         Ok(ProfileDraft { message, records })
     }
 
-    /// Returns the number of records.
+    /// Returns the number of planned records.
     pub fn record_count(&self) -> usize {
         self.records.len()
     }
 
-    /// Writes the file atomically, and returns its size in bytes.
+    /// Writes the records to a file, atomically. Returns the file's size in bytes.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`]; [`ErrorKind::InvalidConfig`] if the profile is read from the
-    /// target, or this build lacks brotli; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::AlreadyExists`]; [`ErrorKind::InvalidConfig`] if the target is the file from
+    /// which the profile is read, or brotli is disabled in this build; [`ErrorKind::Io`];
+    /// [`ErrorKind::Cancelled`].
     pub fn write_file(
         &self,
         target: impl AsRef<Path>,
@@ -139,8 +140,8 @@ impl ProfileDraft {
     }
 }
 
-/// Adds the records of a line. Each record has the id and name of the line's plane, and the line
-/// with the next events that fit.
+/// Adds the records for a line. Each has the id and name of the line's plane, the line's own
+/// fields, and as many of the next events as fit.
 fn cut_line(
     plane: &Plane,
     line: &Line,
@@ -179,7 +180,8 @@ fn check(record: &SpanList, what: &str) -> Result<()> {
 }
 
 /// Returns true if `made` has the same bytes as `there`, which is a contiguous range of `message`.
-/// Spans in `made` must already be at the right positions, so only the bytes of literals are read.
+/// A span of `message` in `made` is only equal if it is at its original position. Thus, only the
+/// bytes of literals are read.
 fn same(message: &dyn ReadAt, made: &SpanList, there: &SpanList) -> Result<bool> {
     if made.len() != there.len() {
         return Ok(false);

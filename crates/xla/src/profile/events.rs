@@ -1,4 +1,4 @@
-//! The events of a line, and the changes that merging makes to them.
+//! The events of a line, and how merging a profile's records changes them.
 
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};
@@ -16,8 +16,8 @@ use crate::write::RecordBytes;
 /// Picoseconds per nanosecond.
 const PICOSECONDS: i64 = 1000;
 
-/// New numbers for metadata whose plane was merged into another one. Numbers that aren't listed are
-/// unchanged.
+/// New numbers for the metadata of a plane that is merged into another plane. A number that isn't
+/// listed is unchanged.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     pub(super) events: HashMap<i64, i64>,
@@ -25,7 +25,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Returns true if no number changes.
+    /// Returns true if all numbers stay the same.
     pub(super) fn are_same(&self) -> bool {
         let same = |map: &HashMap<i64, i64>| map.iter().all(|(from, to)| from == to);
         same(&self.events) && same(&self.stats)
@@ -43,19 +43,19 @@ impl Numbers {
 /// The events of a line, and the changes to make to them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Events {
-    /// Runs of consecutive events.
+    /// Ranges of consecutive events in the records.
     pub(super) runs: Vec<Range<u64>>,
-    /// New numbers for the events' metadata, if any number changes.
+    /// New numbers for the events' metadata; `None` if all numbers stay the same.
     numbers: Option<Arc<Numbers>>,
-    /// Number of nanoseconds to add to the events' times.
+    /// Number of nanoseconds by which the events are delayed.
     shift: i64,
 }
 
-/// Maximum size of a run, in bytes, unless a single event is larger.
+/// Maximum size of a run of events, in bytes. A single event may be larger.
 pub(super) const MAX_RUN: u64 = 16 << 20;
 
 impl Events {
-    /// Adds the event at this range.
+    /// Adds the event in this range to the last run, or to a new run.
     pub(super) fn push(&mut self, place: Range<u64>) {
         match self.runs.last_mut() {
             Some(run) if run.end == place.start && place.end - run.start <= MAX_RUN => {
@@ -70,15 +70,15 @@ impl Events {
         self.shift = self.shift.wrapping_add(nanoseconds);
     }
 
-    /// Renumbers the events' metadata.
+    /// Sets the new numbers for the events' metadata.
     pub(super) fn renumber(&mut self, numbers: Option<&Arc<Numbers>>) {
         self.numbers = numbers.cloned();
     }
 }
 
 impl ProfileReader<'_> {
-    /// Renumbers the metadata of a stat: the stat's own number, and the number that is its value,
-    /// if it has one.
+    /// Returns a stat with new metadata numbers: the number of the stat itself and, if its value
+    /// refers to metadata, the number in its value.
     pub(super) fn renumbered_stat(
         &mut self,
         stat: Range<u64>,
@@ -96,7 +96,8 @@ impl ProfileReader<'_> {
         Ok(list)
     }
 
-    /// Returns an event that is `delay` picoseconds later, with renumbered metadata.
+    /// Returns a copy of an event that is delayed by `delay` picoseconds, with new metadata
+    /// numbers.
     fn changed_event(
         &mut self,
         event: Range<u64>,
@@ -108,7 +109,7 @@ impl ProfileReader<'_> {
         for part in self.fields(event)? {
             match part.number.0 {
                 1 if is_number(&part, 1) => number = self.number(part.value)?,
-                // An event has either an offset or an occurrence count.
+                // An event has either an offset, which is delayed, or an occurrence count.
                 2 if delay != 0 && is_number(&part, 2) => offset = self.number(part.value)?,
                 5 if delay != 0 && is_number(&part, 5) => offset = 0,
                 4 if is(&part, 4) => {
@@ -128,9 +129,9 @@ impl ProfileReader<'_> {
     }
 }
 
-/// Changed events, in a temporary file.
+/// Copies of events that merging changed, in a temporary file.
 pub(super) struct Rewritten {
-    /// Source of the changed events' spans.
+    /// Source to which spans of the copied events refer.
     source: SourceId,
     file: Option<BufWriter<std::fs::File>>,
     len: u64,
@@ -145,7 +146,8 @@ impl Rewritten {
         }
     }
 
-    /// Adds events to a line, as spans of the original or as changed copies.
+    /// Adds events to a list of spans. Events that merging changes are copied first; all others are
+    /// spans of the records.
     pub(super) fn add(
         &mut self,
         reader: &mut ProfileReader<'_>,
@@ -188,7 +190,7 @@ impl Rewritten {
         })
     }
 
-    /// Returns the source of the changed events, if there are any.
+    /// Returns the temporary file as a source; `None` if no events were copied.
     pub(super) fn finish(self) -> Result<Option<Arc<dyn ReadAt>>> {
         let Some(mut file) = self.file else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Reading the fields of a profile by their ranges, and adding fields to lists of spans.
+//! Reading the fields of a profile, and adding fields to lists of spans.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use record_file::ReadAt;
 /// Maximum size of a name, in bytes.
 const MAX_NAME: u64 = 1 << 20;
 
-/// A reader for the fields in ranges of a message.
+/// A reader for the fields in a range of a message.
 pub(super) struct ProfileReader<'a> {
     bytes: &'a dyn ReadAt,
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
@@ -30,7 +30,7 @@ impl<'a> ProfileReader<'a> {
         })
     }
 
-    /// Returns the source to which the spans refer.
+    /// Returns the source to which spans of the message refer.
     pub(super) const fn source(&self) -> SourceId {
         self.source
     }
@@ -40,7 +40,7 @@ impl<'a> ProfileReader<'a> {
         self.bytes
     }
 
-    /// Returns the fields in a range.
+    /// Returns all fields in a range of the message.
     pub(super) fn fields(&mut self, range: Range<u64>) -> Result<Vec<Field>> {
         self.cursor.set_range(range);
         let mut fields = Vec::new();
@@ -50,13 +50,13 @@ impl<'a> ProfileReader<'a> {
         Ok(fields)
     }
 
-    /// Returns the first field in a range.
+    /// Returns the first field in a range of the message; `None` if the range is empty.
     pub(super) fn next_field(&mut self, range: Range<u64>) -> Result<Option<Field>> {
         self.cursor.set_range(range);
         self.cursor.next()
     }
 
-    /// Returns a name or another short string.
+    /// Returns the value of a name or another short string, given its range.
     pub(super) fn bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
         if range.end - range.start > MAX_NAME {
             let message = format!("a name of {} bytes is too large", range.end - range.start);
@@ -65,36 +65,36 @@ impl<'a> ProfileReader<'a> {
         Ok(self.cursor.bytes(range)?.to_vec())
     }
 
-    /// Returns the number whose varint is at this range.
+    /// Returns the number that the varint in this range encodes.
     pub(super) fn number(&mut self, range: Range<u64>) -> Result<i64> {
         let number = decode_varint(self.cursor.bytes(range)?);
         Ok(number.map_or(0, |(number, _)| number.cast_signed()))
     }
 }
 
-/// Returns true if a field of a profile is an error, a warning or a host's name.
+/// Returns true if a profile's field contains an error, a warning or the name of a host.
 pub(super) const fn is_text(field: &Field) -> bool {
     matches!((field.number.0, field.wire_type), (2..=4, WireType::Len))
 }
 
-/// Returns true if the field has this number and a length.
+/// Returns true if a field has this number and is length-delimited.
 pub(super) fn is(field: &Field, number: u32) -> bool {
     field.number.0 == number && field.wire_type == WireType::Len
 }
 
-/// Adds a field whose value is a list of spans.
+/// Appends a length-delimited field with the value `value` to a list of spans.
 pub(super) fn field(list: &mut SpanList, number: u32, value: &SpanList) {
     list.push_varint(tag(FieldNumber(number), WireType::Len));
     list.push_varint(value.len());
     list.append(value);
 }
 
-/// Returns true if the field has this number and is a varint.
+/// Returns true if a field has this number and is a varint.
 pub(super) const fn is_number(field: &Field, number: u32) -> bool {
     field.number.0 == number && matches!(field.wire_type, WireType::Varint)
 }
 
-/// Adds a number field.
+/// Appends a varint field to a list of spans.
 pub(super) fn put_number(list: &mut SpanList, number: u32, value: i64) {
     let mut bytes = Vec::new();
     put_varint(&mut bytes, tag(FieldNumber(number), WireType::Varint));

@@ -1,6 +1,6 @@
-//! Merging the records of a profile as XProf does, but without copying them. Planes and lines are
-//! joined. When a plane is merged into another one, its times and the numbers of its metadata may
-//! change.
+//! Merging the records of a profile like XProf, but without copying them. Planes with the same name
+//! are joined, and so are lines with the same id. When planes are joined, the times of events and
+//! the numbers of metadata may change.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -21,7 +21,7 @@ use super::plane::Plane;
 /// Maximum number of records in a profile.
 const MAX_RECORDS: u64 = 1 << 24;
 
-/// Returns the message that the records of a profile form.
+/// Returns the message that results from merging the records of a profile.
 pub(super) fn message(source: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<Arc<dyn ReadAt>> {
     let mut records = Records::new(source)?;
     let found = records.find(u64::MAX)?;
@@ -64,19 +64,19 @@ pub(super) fn message(source: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<
     Ok(Arc::new(builder.finish()?))
 }
 
-/// A profile under construction.
+/// A profile that is being merged from records.
 struct Space<'a> {
     reader: ProfileReader<'a>,
     planes: Vec<Plane>,
-    /// For each name, the last plane that has it.
+    /// Index of the last plane with each name.
     by_name: HashMap<Vec<u8>, usize>,
     rest: SpanList,
-    /// Errors, warnings and names of hosts added so far, each with its field number.
+    /// Errors, warnings and host names added so far, each with the number of its field.
     texts: HashSet<(u32, Vec<u8>)>,
 }
 
 impl<'a> Space<'a> {
-    /// Creates an empty profile, which will consist of parts of `reader`.
+    /// Creates an empty profile. `reader` has the bytes of all records.
     fn new(reader: &'a dyn ReadAt) -> Result<Space<'a>> {
         Ok(Space {
             reader: ProfileReader::new(reader)?,
@@ -87,7 +87,7 @@ impl<'a> Space<'a> {
         })
     }
 
-    /// Adds the first record unchanged.
+    /// Adds the profile's first record, which isn't changed.
     fn first(&mut self, range: Range<u64>) -> Result<()> {
         for field in self.reader.fields(range)? {
             if is(&field, 1) {
@@ -104,7 +104,7 @@ impl<'a> Space<'a> {
         Ok(())
     }
 
-    /// Merges a later record into the profile.
+    /// Merges one of the records after the first into the profile.
     fn merge(&mut self, range: Range<u64>) -> Result<()> {
         let mut planes = Vec::new();
         for field in self.reader.fields(range)? {
@@ -116,9 +116,10 @@ impl<'a> Space<'a> {
                     self.push_rest(&field);
                 }
             }
-            // XProf ignores a profile's other fields, except in the first record.
+            // Like XProf, ignores all other fields of records after the first.
         }
-        // The search goes backwards. Planes in the same record aren't merged with each other.
+        // Goes through the record's planes backwards, like XProf. Planes of the same record aren't
+        // joined with each other.
         let mut added = Vec::new();
         for range in planes.into_iter().rev() {
             let plane = Plane::read(&mut self.reader, range)?;
@@ -133,7 +134,7 @@ impl<'a> Space<'a> {
         Ok(())
     }
 
-    /// Merges a plane into the plane with the same name.
+    /// Joins the plane `from` with the existing plane that has the same name.
     fn join(&mut self, index: usize, from: Plane) -> Result<()> {
         let Some(there) = self.planes.get_mut(index) else {
             return Ok(());
@@ -173,8 +174,8 @@ impl<'a> Space<'a> {
             .push_span(self.reader.source(), field.start..field.end);
     }
 
-    /// Returns the whole profile, with its fields in the order of their numbers, and the source of
-    /// its changed events.
+    /// Returns the fields of the merged profile, in the order of their numbers, and the source of
+    /// the events that were copied, if any.
     fn finish(mut self) -> Result<(SpanList, Option<Arc<dyn ReadAt>>)> {
         let mut rewritten = Rewritten::new(SourceId::new(1)?);
         let mut list = SpanList::default();

@@ -1,4 +1,4 @@
-//! Merging the metadata of a plane into another plane's metadata, by name.
+//! Merging the metadata of two planes with the same name. Metadata is identified by its own name.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -11,19 +11,20 @@ use proto_splitter_core::wire::WireType;
 use super::events::Numbers;
 use super::fields::{ProfileReader, field, is, is_number, put_number};
 
-/// Fields of a plane that are metadata maps.
+/// Numbers of the fields that contain a plane's metadata maps.
 const EVENT_METADATA: u32 = 4;
 const STAT_METADATA: u32 = 5;
 
-/// Number of the field that contains a plane's stats.
+/// Number of the field that contains a plane's own stats.
 const STATS: u32 = 6;
 
-/// The names and numbers of a plane's metadata, needed once another plane is merged into it.
+/// The names and numbers of a plane's metadata, which are collected when another plane is merged
+/// into it for the first time.
 #[derive(Debug)]
 pub(super) struct Known {
     events: ByName,
     stats: ByName,
-    /// Numbers of the plane's own stats.
+    /// Metadata numbers of the plane's own stats.
     plane_stats: HashSet<i64>,
 }
 
@@ -33,16 +34,17 @@ struct ByName {
     next: i64,
 }
 
-/// An entry of a metadata map.
+/// An entry of a metadata map, without its number.
 struct Metadata {
     name: Vec<u8>,
     value: Range<u64>,
 }
 
-/// Merges the metadata and stats in `from` into those in `to`. Both contain all fields of a plane
-/// except for its head and lines. `known` keeps the names in `to` for the next call. A known name
-/// gets its existing number, and a new name gets the next free number. Like XProf, leaves out
-/// metadata without a name.
+/// Merges the metadata and stats of the plane `from` into those of the plane `to`. Both lists
+/// contain all fields of a plane except for its id, its name and its lines. `known` keeps the names
+/// in `to` between calls. Metadata with a known name gets the existing number, and metadata with a
+/// new name gets the next free number. Like XProf, omits metadata without a name. Returns the new
+/// numbers of the metadata in `from`; `None` if all numbers stay the same.
 pub(super) fn merge_metadata(
     reader: &mut ProfileReader<'_>,
     from: &SpanList,
@@ -117,8 +119,8 @@ fn known_of(reader: &mut ProfileReader<'_>, rest: &SpanList) -> Result<Known> {
     })
 }
 
-/// Returns the entries of a metadata map, by their numbers. If several entries have the same
-/// number, the last one takes effect.
+/// Returns the entries of a metadata map by their numbers. If several entries have the same number,
+/// returns the last.
 fn metadata_of(
     reader: &mut ProfileReader<'_>,
     rest: &SpanList,
@@ -145,7 +147,7 @@ fn metadata_of(
     Ok(found)
 }
 
-/// Returns the values of a field among the other fields of a plane.
+/// Returns the value ranges of all fields with this number in `rest`.
 fn fields_of(
     reader: &mut ProfileReader<'_>,
     rest: &SpanList,

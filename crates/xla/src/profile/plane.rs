@@ -1,4 +1,4 @@
-//! The planes of a profile, and their lines.
+//! The planes of a profile, and the lines of a plane.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,43 +11,43 @@ use super::events::Events;
 use super::fields::{ProfileReader, field, put_number};
 use super::metadata::Known;
 
-/// A plane of a profile, as spans of its records.
+/// A plane of a profile, as spans of the profile's records.
 #[derive(Default)]
 pub(super) struct Plane {
     pub(super) name: Vec<u8>,
-    /// Id and name.
+    /// Fields with the plane's id and name.
     pub(super) head: SpanList,
     pub(super) lines: Vec<Line>,
-    /// For each id, the last line that has it.
+    /// Index of the last line with each id.
     pub(super) by_id: HashMap<i64, usize>,
-    /// Metadata and stats.
+    /// Fields with the plane's metadata and stats.
     pub(super) rest: SpanList,
-    /// The whole plane, as stored in its record.
+    /// All fields of the plane, as stored in a single record.
     pub(super) as_it_is: SpanList,
-    /// Names of the plane's metadata, once another plane has been merged into this one.
+    /// Names of the plane's metadata; `None` until another plane is merged into this one.
     pub(super) known: Option<Known>,
-    /// True if another plane has been merged into this one.
+    /// True if another plane was merged into this one.
     pub(super) is_joined: bool,
 }
 
-/// A line of a plane, as spans of the records.
+/// A line of a plane, as spans of the profile's records.
 #[derive(Default)]
 pub(super) struct Line {
     pub(super) id: i64,
     timestamp: i64,
-    /// Fields before the start time.
+    /// Fields of the line before its start time.
     head: SpanList,
-    /// Start time of the line, as stored in its record.
+    /// Field with the line's start time, as stored in the record.
     stamp: SpanList,
     pub(super) events: Vec<Events>,
     duration: i64,
     has_duration: bool,
-    /// Fields after the events.
+    /// Fields of the line after its events.
     rest: SpanList,
 }
 
 impl Plane {
-    /// Reads the plane in a range of a profile.
+    /// Reads the plane in a range of the profile's records.
     pub(super) fn read(reader: &mut ProfileReader<'_>, range: Range<u64>) -> Result<Plane> {
         let mut plane = Plane::default();
         plane.as_it_is.push_span(reader.source(), range.clone());
@@ -81,8 +81,8 @@ impl Plane {
         self.by_id.len() == self.lines.len()
     }
 
-    /// Returns the whole plane, with its lines after its head. No other plane may have been merged
-    /// into it.
+    /// Returns the fields of the plane in canonical order: its id and name, its lines, and the
+    /// remaining fields. Must not be called if another plane was merged into this one.
     pub(super) fn whole(&self, source: SourceId) -> SpanList {
         let mut inside = self.head.clone();
         for line in &self.lines {
@@ -131,8 +131,8 @@ impl Line {
         Ok(line)
     }
 
-    /// Merges another line with the same id into this one. Appends its events, and keeps the
-    /// earlier of the two start times. The events of the line that starts later are delayed by the
+    /// Merges another line with the same id into this one, by appending its events. Keeps the
+    /// earlier of the start times. The events of the line that started later are delayed by the
     /// difference.
     pub(super) fn join(&mut self, mut from: Line) {
         let later = from.timestamp.wrapping_sub(self.timestamp);
@@ -150,12 +150,12 @@ impl Line {
         self.duration = self.duration.max(from.duration);
     }
 
-    /// Returns the runs of the line's events.
+    /// Returns the ranges of the line's consecutive events.
     pub(super) fn runs(&self) -> impl Iterator<Item = &Range<u64>> {
         self.events.iter().flat_map(|events| &events.runs)
     }
 
-    /// Returns the line with `events` as its only events.
+    /// Returns the fields of the line, with `events` in place of its own events.
     pub(super) fn with(&self, events: &SpanList) -> SpanList {
         let mut list = self.head.clone();
         list.append(&self.stamp);

@@ -1,4 +1,4 @@
-//! Assembling a message from records, as a list of the records' spans.
+//! Assembling the message of a split proto from its records, without copying them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use record_file::ReadAt;
 
 use crate::manifest::{Manifest, RecordKind};
 
-/// Assembles the message from its records.
+/// Assembles the message from the records that the manifest describes. `root` is the message's
+/// type, if it is known.
 pub(super) fn message(
     manifest: &Manifest,
     records: &Arc<Records>,
@@ -52,12 +53,13 @@ pub(super) fn message(
     assembly.finish()
 }
 
-/// Returns true if a path leads through fields only, without elements or map entries.
+/// Returns true if no step of a path selects an element or a map entry.
 fn is_of_fields(path: &FieldPath) -> bool {
     path.steps().iter().all(|step| step.select == Select::Field)
 }
 
-/// Returns true if a record changes a nested part of a message.
+/// Returns true if a record replaces a value that can't be appended to the message: a whole
+/// message, or a value inside of an element or map entry.
 fn is_inside(kind: &RecordKind) -> bool {
     match kind {
         RecordKind::Override(path) => !is_of_fields(path),
@@ -66,7 +68,7 @@ fn is_inside(kind: &RecordKind) -> bool {
     }
 }
 
-/// A message that is assembled from front to back.
+/// A message that is assembled by appending the contents of records.
 struct Assembly<'a> {
     builder: SpansBuilder,
     source: SourceId,
@@ -85,14 +87,15 @@ impl<'a> Assembly<'a> {
         })
     }
 
-    /// Adds the merge records from `from` to `to`.
+    /// Appends the records from the number `from` up to `to`, exclusive.
     fn merge(&mut self, from: u64, to: u64) -> Result<()> {
         self.builder
             .span(self.source, self.records.range(from..to)?)
     }
 
-    /// Sets the value of a field to the bytes of a record. If a field has several values, the last
-    /// one takes effect. If a message is in several pieces, the pieces are merged.
+    /// Appends a field whose value is the record with this number. This overrides earlier values of
+    /// the field, since the last value takes effect. The messages that contain the field are merged
+    /// with earlier occurrences.
     fn set(&mut self, path: &FieldPath, number: u64) -> Result<()> {
         for step in path.steps() {
             self.builder.begin_field(step.field)?;
@@ -104,8 +107,8 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Sets values inside existing elements and map entries in place, since appending them at the
-    /// end would create another element. Sets all values in one pass.
+    /// Replaces values inside of existing elements and map entries, since appending a value would
+    /// create another element. Replaces as many values as possible in one pass.
     fn set_inside(
         &mut self,
         overrides: &[(u64, &FieldPath, &RecordKind)],
@@ -147,7 +150,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Returns the bytes of a record.
+    /// Returns the bytes of the record with this number.
     fn value(&self, number: u64) -> Result<Arc<dyn ReadAt>> {
         let mut value = SpansBuilder::new();
         let reader: Arc<dyn ReadAt> = Arc::clone(self.records) as _;
@@ -165,7 +168,8 @@ fn whole(spans: Spans) -> Arc<dyn ReadAt> {
     Arc::new(spans)
 }
 
-/// Applies and removes the changes, if there are any.
+/// Applies the changes to a message, if there are any, and clears them. Returns the changed
+/// message.
 fn applied(
     changes: &mut Changes,
     so_far: Arc<dyn ReadAt>,
@@ -178,11 +182,11 @@ fn applied(
     Ok(changes.apply(so_far, reading)?.message)
 }
 
-/// Paths of values that are set in one pass.
+/// The paths of the values to replace in the current pass.
 #[derive(Default)]
 struct Taken {
     paths: HashSet<FieldPath>,
-    /// All prefixes of the paths.
+    /// All proper prefixes of the paths.
     ways: HashSet<FieldPath>,
 }
 
@@ -195,8 +199,8 @@ impl Taken {
         self.paths.insert(path);
     }
 
-    /// Returns true if `path` equals one of these paths, is a prefix of one, or has one as a
-    /// prefix.
+    /// Returns true if `path` equals one of these paths, is a prefix of one of them, or begins with
+    /// one of them.
     fn overlaps(&self, path: &FieldPath) -> bool {
         let mut way = path.clone();
         let mut is_taken = self.paths.contains(&way);
@@ -207,8 +211,9 @@ impl Taken {
     }
 }
 
-/// Returns the path with keys of the right types, if it leads to a string or bytes field, or to a
-/// message that is overridden as a whole. Accepts any path if the message's type is unknown.
+/// Returns a path whose map keys have the types that the schema declares. Fails unless the path
+/// leads to a string or bytes field or, for an override of a message, to a message. If the
+/// message's type is unknown, accepts any path.
 fn typed(
     path: &FieldPath,
     kind: &RecordKind,

@@ -1,4 +1,4 @@
-//! Irregularities in a split proto that readers ignore.
+//! Finding irregularities in a split proto, which don't prevent readers from reading it.
 
 use std::fmt;
 
@@ -10,18 +10,20 @@ use super::SplitProto;
 use crate::HLO_PROTO;
 use crate::manifest::RecordKind;
 
-/// An irregularity in a split proto that can still be read.
+/// An irregularity in a split proto, which can be read nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// Records of unknown purpose, which readers skip: the number of the first one, and their
-    /// count.
+    /// Records of unknown purpose, which readers skip. Contains the number of the first such
+    /// record, and the number of records.
     UnknownRecords(u64, u64),
-    /// Records that the manifest doesn't list: the number of the first one, and their count.
+    /// Records that the manifest doesn't list. Contains the number of the first such record, and
+    /// the number of records.
     ExtraRecords(u64, u64),
-    /// Bytes after the last record that aren't chunks: their offset, and their number.
+    /// Bytes after the last record that aren't a valid chunk. Contains their offset in the file,
+    /// and their number.
     ExtraBytes(u64, u64),
-    /// A dump made after optimization that lacks a `buffer_assignment`.
+    /// A missing `buffer_assignment` in the dump of an optimized module.
     NoBufferAssignment,
 }
 
@@ -51,9 +53,9 @@ impl fmt::Display for Finding {
 }
 
 impl SplitProto {
-    /// Looks for irregularities: records and bytes after the last expected record, records of
-    /// unknown purpose, and a missing `buffer_assignment`. Reads the headers up to the end of the
-    /// file.
+    /// Looks for irregularities: records or bytes after the last record that the manifest lists,
+    /// records of unknown purpose, and a missing `buffer_assignment`. Reads the headers of all
+    /// remaining chunks in the file.
     ///
     /// # Errors
     ///
@@ -73,7 +75,7 @@ impl SplitProto {
         Ok(findings)
     }
 
-    /// Adds the findings about records and bytes that follow the last record in the manifest.
+    /// Adds findings about records and bytes after the last record that the manifest lists.
     fn behind(&self, findings: &mut Vec<Finding>) -> Result<()> {
         let named = self.manifest.records().len() as u64 + 1;
         let found = self.records.found();
@@ -107,7 +109,8 @@ impl SplitProto {
         Ok(())
     }
 
-    /// Returns true if the file is named like an optimized module, which has assigned buffers.
+    /// Returns true if the file's name is that of the dump of an optimized module, in which buffers
+    /// are assigned.
     fn is_optimized_dump(&self) -> bool {
         let name = self.path.as_ref().and_then(|path| path.file_name());
         let is_after = |name: &std::ffi::OsStr| {

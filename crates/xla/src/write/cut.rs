@@ -1,4 +1,4 @@
-//! The cuts that XLA's writers make in the types that they split.
+//! Dividing messages into records as XLA's writers do.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,16 +17,16 @@ use super::{MAX_MERGE_RECORD, oversized, uncuttable};
 use crate::manifest::RecordKind;
 use crate::{EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO};
 
-/// Target size for the records of a message that XLA doesn't split, in bytes.
+/// Target size of the records for a message type that XLA doesn't split, in bytes: 1 GiB.
 const GENERIC_RECORD: u64 = 1 << 30;
 
-/// Maximum size of a name in an error message, in bytes. Longer names are shortened.
+/// Maximum size of a name in an error message, in bytes. A longer name is truncated.
 const MAX_NAME: u64 = 200;
 
 type Cut = Vec<Record>;
 
-/// Cuts a message of this type into records. If there is a descriptor, cuts records that are too
-/// large for XLA's reader again, in ways that XLA's reader doesn't support.
+/// Divides a message of this type into records. If `extended` is its descriptor, records that are
+/// too large for XLA's reader are divided further, in ways that XLA's reader doesn't support.
 pub(super) fn cut(
     message: &dyn ReadAt,
     message_type: &str,
@@ -96,7 +96,7 @@ impl Cutter<'_> {
         list.push_span(self.source, range);
     }
 
-    /// Wraps a list of spans as the value of a field.
+    /// Returns a length-delimited field whose value consists of the spans `inside`.
     fn wrapped(number: u32, inside: &SpanList) -> SpanList {
         let mut list = SpanList::default();
         list.push_literal(&head(number, inside.len()));
@@ -104,8 +104,8 @@ impl Cutter<'_> {
         list
     }
 
-    /// Returns the module without its computations, the remaining fields of the message, the
-    /// computations, and true if there is a module.
+    /// Returns the module's fields without its computations, the fields outside of the module, the
+    /// ranges of the computations, and true if there is a module.
     fn parts_of_module(&mut self) -> Result<(SpanList, SpanList, Vec<Range<u64>>, bool)> {
         let (mut inside, mut outside) = (SpanList::default(), SpanList::default());
         let (mut computations, mut has_module) = (Vec::new(), false);
@@ -142,7 +142,8 @@ impl Cutter<'_> {
         Ok(cut)
     }
 
-    /// Returns the name of a computation.
+    /// Returns the path of the computation with this index, and its name if it has one, for an
+    /// error message.
     fn computation(&mut self, index: usize) -> Result<String> {
         let (.., computations, _) = self.parts_of_module()?;
         let mut name = String::new();
@@ -168,7 +169,7 @@ impl Cutter<'_> {
                 (3 | 4, WireType::Len) => {
                     let mut value = SpanList::default();
                     self.push(&mut value, field.value);
-                    // The last value takes effect.
+                    // If the field occurs several times, its last value takes effect.
                     texts[usize::from(field.number.0 == 4)] = value;
                 }
                 (5, WireType::Len) => self.push(&mut graphs, all),
@@ -205,7 +206,7 @@ impl Cutter<'_> {
         Ok(vec![Record::value(1, executable), Record::merge(rest)])
     }
 
-    /// Cuts any message into runs of its fields.
+    /// Divides a message of any type into records that contain consecutive fields.
     fn any(&mut self) -> Result<Cut> {
         let (mut cut, mut run) = (Cut::new(), SpanList::default());
         let mut counts = HashMap::<u32, usize>::new();
@@ -217,7 +218,7 @@ impl Cutter<'_> {
                 cut.push(Record::merge(std::mem::take(&mut run)));
             }
             self.push(&mut run, field.start..field.end);
-            // A field this large is alone in its record.
+            // A field that is too large for XLA's reader gets a separate record.
             if len > MAX_MERGE_RECORD {
                 let alone = Record::merge(std::mem::take(&mut run));
                 cut.push(alone.behind([number], *before));

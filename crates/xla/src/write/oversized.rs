@@ -1,5 +1,5 @@
-//! Cutting records that are too large for XLA's reader. Large values are moved out, and follow the
-//! record as overrides at their paths.
+//! Dividing records that are too large for XLA's reader. Large values are moved to separate
+//! records, which override the values at their paths.
 
 use std::ops::Range;
 
@@ -14,22 +14,23 @@ use super::record::{Record, head};
 use super::{MAX_MERGE_RECORD, RecordBytes};
 use crate::manifest::RecordKind;
 
-/// Minimum size of values that are moved out. Moving out smaller values would result in too many
-/// records.
+/// Minimum size of a value to move to a separate record, in bytes. Moving smaller values would
+/// result in too many records.
 const MIN_VALUE: u64 = 1 << 20;
 
-/// Maximum nesting depth of messages, the same as in protobuf's own parsers.
+/// Maximum nesting depth of messages, as in protobuf's own parsers.
 const MAX_DEPTH: usize = 100;
 
-/// A value that can be moved out of a record.
+/// A value that can be moved from a record to a separate record.
 struct Value {
     kind: RecordKind,
-    /// Range in the record.
+    /// Range of the value in the record.
     range: Range<u64>,
 }
 
-/// Cuts a record of this type until it is small enough. Returns the record, followed by the values
-/// that were moved out; `None` if the record stays too large.
+/// Divides a record of a message with the type `root` until it is small enough. Returns the
+/// remaining record, followed by the records of the moved values. Returns `None` if the record
+/// would still be too large.
 pub(super) fn cut(
     message: &dyn ReadAt,
     record: &Record,
@@ -60,7 +61,8 @@ pub(super) fn cut(
     leaving.sort_by_key(|value| value.range.start);
     let mut cursor = WireCursor::new(SourceInput::new(&bytes, size));
     let rest = without(&mut cursor, &record.spans, 0..size, &leaving)?;
-    // The length prefixes of the enclosing messages may have become shorter, too.
+    // The remaining size isn't known before, as the length prefixes of enclosing messages may
+    // shrink, too.
     if rest.len() > MAX_MERGE_RECORD {
         return Ok(None);
     }
@@ -85,8 +87,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Finds the values in a message that can be moved out. If the message has large parts that
-    /// can't be overridden separately, the message itself is moved out.
+    /// Finds the values in a message that can be moved to separate records. If the message has
+    /// large parts that can't be overridden separately, finds the message itself instead.
     fn message(
         &mut self,
         range: Range<u64>,
@@ -111,7 +113,8 @@ impl Search<'_> {
                 is_bulky = true;
                 continue;
             };
-            // If a singular field occurs several times, its last value takes effect.
+            // The values of a singular field that occurs several times aren't moved, since their
+            // order matters.
             let is_single = |other: &&Field| other.number == field.number;
             if !known.is_list() && fields.iter().filter(is_single).count() > 1 {
                 is_bulky = true;
@@ -125,8 +128,8 @@ impl Search<'_> {
             });
             match known.kind() {
                 Kind::Message(inside) => self.message(field.value.clone(), &inside, true)?,
-                // XLA's reader accepts these overrides if their paths have one step, but XLA's
-                // writers create them only for three types.
+                // XLA's reader accepts an override of a string or bytes field whose path has one
+                // step, even though XLA's writers only create them for three types.
                 Kind::String | Kind::Bytes => self.found.push(Value {
                     kind: RecordKind::Override(self.path.clone()),
                     range: field.value.clone(),
@@ -154,8 +157,8 @@ impl Search<'_> {
         Ok(fields)
     }
 
-    /// Returns the number of elements in earlier records, if `number` is the elements' field;
-    /// otherwise 0.
+    /// Returns the number of elements of this repeated field in earlier records; 0 if earlier
+    /// records can't contain elements of the field.
     fn first_of(&self, number: u32) -> u64 {
         let Some((path, first)) = &self.record.first else {
             return 0;
@@ -166,7 +169,7 @@ impl Search<'_> {
     }
 }
 
-/// Returns the message with these values replaced with empty values.
+/// Returns the range of a record in which the values in `leaving` are empty.
 fn without(
     cursor: &mut WireCursor<SourceInput<'_, InRecord<'_>>>,
     record: &SpanList,
@@ -201,7 +204,7 @@ fn without(
     Ok(list)
 }
 
-/// Appends a range of another list.
+/// Appends a range of the list `of` to another list of spans.
 fn push_part(list: &mut SpanList, of: &SpanList, range: Range<u64>) {
     use proto_splitter_core::spans::SpanSource;
     for span in of.parts(range) {
@@ -212,7 +215,7 @@ fn push_part(list: &mut SpanList, of: &SpanList, range: Range<u64>) {
     }
 }
 
-/// The bytes of a record, for random access.
+/// The bytes of a planned record, for random access.
 struct InRecord<'a> {
     message: &'a dyn ReadAt,
     record: &'a SpanList,

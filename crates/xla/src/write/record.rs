@@ -1,4 +1,4 @@
-//! A planned record of a split proto.
+//! The records of a planned split proto.
 
 use proto_splitter_core::path::{FieldPath, Step};
 use proto_splitter_core::spans::SpanList;
@@ -6,17 +6,17 @@ use proto_splitter_core::wire::{FieldNumber, WireType, put_varint, tag, varint_l
 
 use crate::manifest::RecordKind;
 
-/// A planned record.
+/// A planned record, whose bytes are spans of the message.
 pub(super) struct Record {
     pub(super) kind: RecordKind,
     pub(super) spans: SpanList,
-    /// For a record with elements of a repeated field, the field numbers that lead to the field,
-    /// and the number of its elements in earlier records.
+    /// For a record with elements of a repeated field: the field numbers that lead to the field,
+    /// and the number of the field's elements in earlier records.
     pub(super) first: Option<(Vec<u32>, u64)>,
 }
 
 impl Record {
-    /// Returns a record that is merged into the previous records.
+    /// Creates a record that readers merge into the previous records.
     pub(super) const fn merge(spans: SpanList) -> Record {
         Record {
             kind: RecordKind::Merge,
@@ -25,7 +25,7 @@ impl Record {
         }
     }
 
-    /// Returns a record with the value of a field.
+    /// Creates a record that is the value of the field with this number.
     pub(super) fn value(number: u32, spans: SpanList) -> Record {
         let path = [Step::field(number)].into_iter().collect::<FieldPath>();
         Record {
@@ -35,14 +35,15 @@ impl Record {
         }
     }
 
-    /// Sets the number of elements of `field` in earlier records.
+    /// Sets the number of elements in earlier records. `field` has the field numbers that lead to
+    /// the repeated field.
     pub(super) fn behind(mut self, field: impl Into<Vec<u32>>, elements: usize) -> Record {
         self.first = Some((field.into(), elements as u64));
         self
     }
 }
 
-/// Returns the tag and length before a value.
+/// Returns the tag and length before the value of a length-delimited field.
 pub(super) fn head(number: u32, len: u64) -> Vec<u8> {
     let tag = tag(FieldNumber(number), WireType::Len);
     let mut bytes = Vec::with_capacity(varint_len(tag) + varint_len(len));

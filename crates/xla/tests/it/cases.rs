@@ -1,4 +1,4 @@
-//! Small files, compared with the results from XLA's own reader.
+//! Tests that small files are read with the same results as by XLA's own reader.
 
 use std::sync::Arc;
 
@@ -8,10 +8,11 @@ use serde_json::Value;
 
 use crate::fixtures::{decoded, expected, merged, message_type, read};
 
-/// Paths that XLA's format allows, but XLA's reader doesn't support.
+/// Files with paths that XLA's format allows, but its reader doesn't support. Each is given with
+/// the expected message in JSON.
 const NESTED: &[(&str, &str)] = &[("case16.riegeli", r#"{"k": "x"}"#)];
 
-/// A file with a string that isn't UTF-8, which only a parser that knows the type detects.
+/// A file with a string that isn't UTF-8. Only a parser with the message's type detects it.
 const NOT_UTF8: &str = "case22.riegeli";
 
 fn bytes_of(hex: &str) -> Vec<u8> {

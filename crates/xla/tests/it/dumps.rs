@@ -1,4 +1,4 @@
-//! Dumps written by XLA, compared with the same modules in one piece.
+//! Tests that dumps written by XLA have the same content as the modules in one piece next to them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use record_file::{ReadAt, RecordWriter};
 
 use crate::fixtures::{decoded, expected, merged, message_type, path, read, same};
 
-/// Returns true if a fixture is a dump after optimization; fixture names don't include the stage.
+/// Returns true if the fixture with this name is a dump after optimization. Fixtures don't have the
+/// names that XLA gives to dumps.
 fn is_after(name: &str) -> bool {
     name.contains("_after")
 }
@@ -29,7 +30,7 @@ fn dumps_merge_to_the_modules_beside_them() {
         let beside = known["hlo_pb"]["file"].as_str().unwrap();
         let whole = read(format!("{folder}/{beside}").trim_start_matches('/'));
         let mut whole = decoded(HLO_PROTO, &whole);
-        // XLA leaves these fields out of dumps, although its writer supports them.
+        // XLA omits these fields from dumps, although its writer of split protos supports them.
         let differs = known["hlo_pb"]["differs_in"].as_array().unwrap();
         if !differs.is_empty() {
             assert!(is_after(&name) && folder.is_empty(), "{name}");
@@ -46,7 +47,7 @@ fn a_type_that_is_not_known_changes_nothing() {
     let name = "jax01201_cond_before.riegeli";
     let typed = SplitProto::open(Arc::new(read(name)), message_type(HLO_PROTO)).unwrap();
     let expected = merged(&typed).unwrap();
-    // Writes the same records with an unknown type.
+    // Writes a file with the same records, whose manifest specifies an unknown type.
     let file = record_file::RecordFile::open(read(name), Default::default()).unwrap();
     let mut writer = RecordWriter::with_defaults(Vec::new());
     for chunk in file.chunks().map(Result::unwrap).skip(1) {
@@ -99,7 +100,7 @@ fn an_optimized_dump_without_buffers_is_found() {
         };
         assert_eq!(split.findings().unwrap(), expected, "{from}");
     }
-    // Before optimization, no buffers are assigned.
+    // A dump from before the optimization doesn't need a `buffer_assignment`.
     let copy = folder
         .path()
         .join("module_0001.jit_f.before_optimizations.riegeli");
@@ -116,7 +117,8 @@ fn an_optimized_dump_without_buffers_is_found() {
 #[test]
 fn other_files_are_no_split_protos() {
     let mut chunked = RecordWriter::with_defaults(Vec::new());
-    // The message has a name; its trailer doesn't matter.
+    // The first record begins with a string, like a manifest. The content of the trailer doesn't
+    // matter.
     chunked
         .write_record(b"\x0a\x07a.proto\x62\x06proto3")
         .unwrap();

@@ -1,4 +1,4 @@
-//! Test inputs: files written by XLA, and their known properties.
+//! Test inputs: files written by XLA, and their expected properties.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use proto_splitter_xla::{RecordKind, SplitProto, descriptor_pool};
 use record_file::{ReadAt, RecordWriter};
 use serde_json::Value;
 
-/// Returns the path of a file in `tests/data/xla`.
+/// Returns the path of a file in the folder `tests/data/xla`.
 pub(crate) fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/data/xla")
@@ -23,7 +23,7 @@ pub(crate) fn read(name: &str) -> Vec<u8> {
     fs::read(path(name)).unwrap()
 }
 
-/// Returns the known properties of the files in a folder, by their names.
+/// Returns the expected properties of the files in a folder, by file name.
 pub(crate) fn expected(name: &str) -> serde_json::Map<String, Value> {
     match serde_json::from_slice(&read(name)).unwrap() {
         Value::Object(files) => files,
@@ -35,7 +35,7 @@ pub(crate) fn message_type(name: &str) -> MessageDescriptor {
     descriptor_pool().get_message_by_name(name).unwrap()
 }
 
-/// Returns the bytes of a manifest, field by field.
+/// Returns the serialized manifest of a message with this type and these records.
 pub(crate) fn manifest(name: &str, kinds: &[RecordKind]) -> Vec<u8> {
     let field = |number: u8, value: &[u8]| {
         let mut bytes = vec![number << 3 | 2, u8::try_from(value.len()).unwrap()];
@@ -70,7 +70,7 @@ pub(crate) fn manifest(name: &str, kinds: &[RecordKind]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a record file with these records.
+/// Returns the bytes of a record file with these records.
 pub(crate) fn record_file(records: &[&[u8]]) -> Vec<u8> {
     let mut writer = RecordWriter::with_defaults(Vec::new());
     for record in records {
@@ -79,20 +79,21 @@ pub(crate) fn record_file(records: &[&[u8]]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Returns all bytes of the message.
+/// Returns all bytes of the message that a split proto contains.
 pub(crate) fn merged(split: &SplitProto) -> proto_splitter_core::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(split.total_size()).unwrap()];
     split.message().read_exact_at(0, &mut bytes)?;
     Ok(bytes)
 }
 
-/// Returns the message, without values that equal their defaults.
+/// Parses a message of the type `name`, and removes values that equal their defaults.
 pub(crate) fn decoded(name: &str, bytes: &[u8]) -> DynamicMessage {
     let decode = |bytes: &[u8]| DynamicMessage::decode(message_type(name), bytes).unwrap();
     decode(&decode(bytes).encode_to_vec())
 }
 
-/// Returns true if two messages are equal, where a NaN equals itself.
+/// Returns true if two messages are equal. Floats are compared by their bits, so a NaN equals
+/// itself.
 pub(crate) fn same(left: &DynamicMessage, right: &DynamicMessage) -> bool {
     let fields = |message: &DynamicMessage| -> Vec<u32> {
         let descriptor = message.descriptor();

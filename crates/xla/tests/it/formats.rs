@@ -1,4 +1,4 @@
-//! Modules and executables as inputs of every command.
+//! Tests of modules and executables through the interface that all formats share.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ fn executables_are_opened_through_what_is_around_them() {
             .as_u64()
             .unwrap();
         let message = merged(&split).unwrap();
-        // Empty overrides are written.
+        // XLA writes these overrides even if they are empty.
         let empty = [3, 4].iter().filter(|number| {
             let kind = format!("override {number}");
             let records = known["serialized_executable"]["records"]
@@ -84,7 +84,7 @@ fn executables_are_opened_through_what_is_around_them() {
     }
 }
 
-/// Returns options with the type to which XLA's own tool unpacks executables.
+/// Returns options with the message type that XLA's own tool creates when it unpacks an executable.
 fn unpacked() -> OpenOptions {
     OpenOptions::new().descriptor(crate::fixtures::message_type(HUMAN_READABLE_EXECUTABLE))
 }
@@ -107,7 +107,7 @@ fn an_executable_and_what_is_in_it_are_one_message() {
         let tensors = opened.tensors().unwrap().into_iter();
         tensors.map(|tensor| tensor.name).collect()
     };
-    // Constants are found in both forms.
+    // Constants are found in the executable as stored, and in the unpacked message.
     let plain = FORMATS.open(path(AOT), &OpenOptions::new()).unwrap();
     assert!(!names(&plain).is_empty());
     assert_eq!(names(&plain), names(&opened));
@@ -145,8 +145,8 @@ fn an_executable_is_unpacked_and_packed_as_it_was() {
             .convert(&unpacked, target("aot"), &packed, &options)
             .unwrap();
         let again = FORMATS.open(&packed, &OpenOptions::new()).unwrap();
-        // The options have the same bytes. The executable has the same records, which may be
-        // compressed differently.
+        // The options must have the same bytes, and the executable must have the same records. The
+        // records may be compressed differently.
         let value = |opened: &Opened, path: &str| opened.get(path).unwrap();
         for path in ["compile_options", "pjrt_client_name"] {
             assert_eq!(value(&again, path), value(&opened, path), "{name}: {path}");
@@ -159,7 +159,7 @@ fn an_executable_is_unpacked_and_packed_as_it_was() {
         let manifest = &known["executable_and_options"]["records"];
         assert_eq!(manifest.as_array().unwrap().len(), 3, "{name}");
     }
-    // Anything other than an executable is neither unpacked nor packed.
+    // A message that isn't an executable can be neither unpacked nor packed.
     let module = FORMATS.open(path("jax01201_scan_before.riegeli"), &OpenOptions::new());
     let module = module.unwrap();
     for name in ["unpacked-aot", "aot"] {
@@ -177,7 +177,7 @@ fn damage_inside_of_an_executable_is_found() {
     let at = message
         .windows(64)
         .position(|window| *window == inner[..64]);
-    // Damages the data of the executable's last chunk.
+    // Damages the data of the last chunk in the executable.
     message[at.unwrap() + inner.len() - 9] ^= 1;
     let descriptor = crate::fixtures::message_type(EXECUTABLE_AND_OPTIONS);
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Tests with split protos and profiles written by XLA and XProf.
+//! Tests with split protos and profiles that XLA and XProf wrote.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod cases;

@@ -1,4 +1,4 @@
-//! Tests for profiles in one piece and in records.
+//! Tests of profiles in one piece and in records.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ fn a_profile_comes_back_byte_for_byte() {
         .unwrap();
     let bytes = std::fs::read(&cut).unwrap();
     assert_eq!(bytes.len() % 65_536, 0);
-    // There is one record for the planes, and one for each line.
+    // The first record has the planes, and each other record has one line.
     let file = RecordFile::open(&bytes, Default::default()).unwrap();
     let count: u64 = file
         .chunks()
@@ -69,7 +69,7 @@ fn a_profile_comes_back_byte_for_byte() {
 #[test]
 fn what_would_be_joined_stays_whole() {
     for (profile, count) in [
-        // Profiles with two planes "p"; with line 1 twice; and with lines after the other fields of
+        // These profiles have two planes "p", line 1 twice, or lines after the other fields of
         // their plane.
         (
             &b"\x0a\x07\x12\x01p\x1a\x02\x08\x01\x0a\x07\x12\x01p\x1a\x02\x08\x02"[..],
@@ -94,8 +94,8 @@ fn what_would_be_joined_stays_whole() {
 
 #[test]
 fn records_are_merged_by_the_rules_of_xprof() {
-    // If a record has several new planes or lines, they are added in reverse order. Strings that
-    // the profile already has aren't added.
+    // New planes or lines in the same record are added in reverse order. Strings that the profile
+    // already has aren't added again.
     let merged = |parts: &[&[u8]]| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.xplane.riegeli");
@@ -121,7 +121,7 @@ fn records_are_merged_by_the_rules_of_xprof() {
         .unwrap(),
         b"\x0a\x0b\x12\x01p\x1a\x02\x08\x02\x1a\x02\x08\x01"
     );
-    // Merging a line concatenates its events, and keeps the longer duration.
+    // Merging two lines concatenates their events, and keeps the longer duration.
     assert_eq!(
         merged(&[
             b"\x0a\x0b\x12\x01p\x1a\x06\x08\x01\x22\x00\x48\x05",
@@ -130,7 +130,8 @@ fn records_are_merged_by_the_rules_of_xprof() {
         .unwrap(),
         b"\x0a\x0d\x12\x01p\x1a\x08\x08\x01\x22\x00\x22\x00\x48\x07"
     );
-    // If planes or lines are repeated, later records are merged into the last of them.
+    // If a profile has several planes or lines with the same name or id, later records are merged
+    // into the last one.
     assert_eq!(
         merged(&[
             b"\x0a\x05\x08\x01\x12\x01p\x0a\x05\x08\x02\x12\x01p",
@@ -141,8 +142,8 @@ fn records_are_merged_by_the_rules_of_xprof() {
     );
 }
 
-/// Returns a profile with one plane, named "p". `events` and `stats` are its metadata, as IDs and
-/// names; `lines` are IDs, timestamps and events.
+/// Returns a serialized profile with one plane, named "p". `events` and `stats` are the metadata of
+/// the plane: numbers with names. `lines` consists of ids, timestamps and events.
 fn plane(
     events: &[(i64, &str)],
     stats: &[(i64, &str)],
@@ -202,7 +203,8 @@ fn metadata_that_comes_again_gets_the_numbers_that_it_has() {
         &[2],
         &[(7, 1000, &[[1, 5, 1, 2]]), (8, 1000, &[[2, 0, 1, 2]])],
     );
-    // Some of the metadata's numbers are the same, some differ, and some are new.
+    // In the second plane, some of the metadata has the same numbers, some has different numbers,
+    // and some is new.
     let second = plane(
         &[(1, "copy"), (2, "run"), (3, "wait"), (9, "")],
         &[(1, "host"), (2, "bytes"), (3, "device")],

@@ -1,4 +1,4 @@
-//! Written split protos, compared with those that XLA's own writers produce.
+//! Tests that split protos are written with the same records as by XLA's own writers.
 
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::formats::{ConvertOptions, ConvertTarget, Format, OpenOptions, Registry};
@@ -20,7 +20,8 @@ fn target(name: &str) -> &'static ConvertTarget {
         .unwrap()
 }
 
-/// Returns the number of records and the decoded size of every chunk, and the hash of every record.
+/// Returns the number of records and the decoded size of each chunk in a record file, and the hash
+/// of each record.
 fn layout(bytes: &[u8]) -> (Vec<(u64, u64)>, Vec<String>) {
     let file = RecordFile::open(bytes, Default::default()).unwrap();
     let (mut chunks, mut records) = (Vec::new(), Vec::new());
@@ -41,7 +42,7 @@ fn hash(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Returns the [`layout`] of a file, taken from its known properties.
+/// Returns the expected [`layout`] of a file, according to its known properties.
 fn known_layout(known: &Value) -> (Vec<(u64, u64)>, Vec<String>) {
     let chunks = known["chunks"].as_array().unwrap().iter();
     let chunks = chunks.map(|chunk| {
@@ -60,7 +61,7 @@ fn modules_are_cut_into_the_records_of_xla() {
     let folder = tempfile::tempdir().unwrap();
     let mut count = 0;
     for (name, known) in expected("expected.json") {
-        // XLA leaves out some fields of a dump, which the module next to it has.
+        // Skips dumps without some of the fields that the module next to them has.
         if !known["hlo_pb"]["differs_in"].as_array().unwrap().is_empty() {
             continue;
         }
@@ -98,7 +99,7 @@ fn executables_are_cut_into_the_records_of_xla() {
             converted.notes
         );
         let written = std::fs::read(&output).unwrap();
-        // Uncompressed files are the same, byte for byte.
+        // Files without compression must be the same, byte for byte.
         assert_eq!(
             hash(&written),
             known["executable_and_options"]["sha256"],
@@ -172,7 +173,8 @@ fn a_split_proto_is_written_in_one_piece() {
     assert!(error.to_string().contains("\"speed\""), "{error}");
 }
 
-/// A message whose middle is never read.
+/// A message of `size` bytes that begins with `front`. All other bytes are zero, and are never
+/// needed.
 struct Vast {
     front: Vec<u8>,
     size: u64,
@@ -198,7 +200,7 @@ impl ReadAt for Vast {
 
 #[test]
 fn a_computation_over_two_gib_is_refused_by_its_name() {
-    // A module with one computation "big", which has a 2 GiB instruction.
+    // A module whose only computation, "big", has an instruction of 2 GiB.
     let instruction: u64 = 1 << 31;
     let varint = |value: u64| {
         let mut bytes = Vec::new();
@@ -229,7 +231,7 @@ fn a_computation_over_two_gib_is_refused_by_its_name() {
 
 #[test]
 fn the_bytes_of_a_dump_are_those_of_the_last_write() {
-    // Writing a message twice produces the same bytes.
+    // Writes the message twice, and checks that the bytes are the same.
     let folder = tempfile::tempdir().unwrap();
     let message: Arc<dyn ReadAt> = Arc::new(read("jax01201_matmul_before.hlo.pb"));
     let write = |name: &str| {
@@ -243,12 +245,12 @@ fn the_bytes_of_a_dump_are_those_of_the_last_write() {
     assert_eq!(write("a"), write("b"));
 }
 
-/// A message that consists of small literal parts, each followed by a long run of one byte.
+/// A message of literal parts. Each part is followed by a large number of equal bytes.
 struct Runs(Vec<(u64, Vec<u8>)>, u64);
 
 impl Runs {
-    /// Creates a message in which each part consists of its bytes, followed by the given number of
-    /// bytes with the value 7.
+    /// Creates a message from its parts. Each is given by its literal bytes, and the number of
+    /// bytes with the value 7 that follow it.
     fn new(parts: Vec<(Vec<u8>, u64)>) -> Runs {
         let (mut at, mut placed) = (0, Vec::new());
         for (bytes, run) in parts {
@@ -282,7 +284,7 @@ impl ReadAt for Runs {
     }
 }
 
-/// Returns the tag and length of a field with this many bytes.
+/// Returns the tag and length of a field whose value has `len` bytes.
 fn head(number: u32, len: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     proto_splitter_core::wire::put_varint(&mut bytes, u64::from(number << 3 | 2));
@@ -292,8 +294,8 @@ fn head(number: u32, len: u64) -> Vec<u8> {
 
 #[test]
 fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
-    // The module has a computation "a", and a computation "b" with two literals of 1.2 GB, one of
-    // which has bytes and the other floats.
+    // The module has the computations "a" and "b". The second has two literals of 1.2 GB, one with
+    // bytes and one with floats.
     let run = 1_200_000_000;
     let literal = |field| head(8, head(field, run).len() as u64 + run);
     let instruction = |field| {
@@ -329,8 +331,8 @@ fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
             _ => "unknown".to_owned(),
         })
         .collect();
-    // Moving out one of the two literals is enough. Floats can't be overridden, so the literal that
-    // contains them is moved out as a whole.
+    // Moving one of the literals makes the record small enough. Floats can't be overridden by
+    // themselves, so a literal with floats is moved as a whole.
     assert_eq!(kinds[..3], ["merge"; 3]);
     assert_eq!(kinds.len(), 4, "{kinds:?}");
     assert_eq!(
@@ -338,7 +340,7 @@ fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
         "message hlo_module.computations[1].instructions[1].literal"
     );
 
-    // A record without large values stays too large.
+    // This record has no value that can be moved, so it is still too large.
     let small = Runs::new(vec![(head(900, 3 << 30), 3 << 30)]);
     let error = Draft::extended(Arc::new(small), &descriptor).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncuttable, "{error}");
@@ -346,8 +348,8 @@ fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
 
 #[test]
 fn overrides_inside_of_elements_are_read() {
-    // Overrides values of two instructions and the name of a computation: existing bytes, missing
-    // bytes, and a literal of numbers.
+    // Overrides values in two instructions, and the name of a computation. The values are existing
+    // bytes, missing bytes, and a literal of numbers.
     let descriptor = crate::fixtures::message_type("xla.HloProto");
     let path = |text: &str| proto_splitter_core::path::FieldPath::parse(text, &descriptor).unwrap();
     let kinds = [
