@@ -1,8 +1,8 @@
-//! Transfers compared with raw TCP, and with one large gRPC message.
+//! A benchmark that compares transfers with raw TCP, and with one large gRPC message.
 //!
-//! Run it with `cargo bench -p proto-splitter-tonic --bench grpc`. The option `-- --quick`
-//! transfers less, and `-- --default-windows` uses HTTP/2's default windows. Prints the tables in
-//! `benches/tables/grpc.md`.
+//! Run the benchmark with `cargo bench -p proto-splitter-tonic --bench grpc`. The option `--
+//! --quick` transfers fewer bytes, and `-- --default-windows` uses HTTP/2's default windows. The
+//! output consists of the tables in `benches/tables/grpc.md`.
 
 #![allow(
     clippy::unwrap_used,
@@ -38,7 +38,7 @@ static PEAK: PeakAlloc = PeakAlloc;
 const MIB: usize = 1 << 20;
 const NO_LIMIT: usize = usize::MAX;
 
-/// A service that takes typed messages, and reassembles frames or only checks them.
+/// A service that receives a transfer as a typed message or as a handle, and a plain gRPC message.
 struct Service;
 
 #[tonic::async_trait]
@@ -77,7 +77,7 @@ impl Shelf for Service {
 }
 
 async fn served(mut server: Server) -> SocketAddr {
-    // `Server::serve` does the same.
+    // These settings are the same as those of `Server::serve`.
     let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).unwrap();
     let incoming = incoming.with_nodelay(Some(true));
     let address = incoming.local_addr().unwrap();
@@ -86,7 +86,7 @@ async fn served(mut server: Server) -> SocketAddr {
     address
 }
 
-/// Returns a message whose samples share memory, so that the sender holds almost nothing.
+/// Returns a message of about `size` bytes. Its samples share memory, so the sender uses little.
 fn trace(size: usize) -> Trace {
     let sample = Bytes::from(
         (0..=250_u8)
@@ -102,7 +102,8 @@ fn trace(size: usize) -> Trace {
     }
 }
 
-/// Sends the same bytes over TCP, in buffers of 1 MiB. The receiver keeps the bytes.
+/// Sends the samples over TCP, in buffers of 1 MiB, and returns the duration in seconds. The
+/// receiver keeps all bytes in memory.
 async fn raw_tcp(trace: &Trace) -> f64 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -129,7 +130,7 @@ async fn raw_tcp(trace: &Trace) -> f64 {
     took
 }
 
-/// The ways to transfer a message.
+/// The methods of transferring a message that are compared.
 #[derive(Clone, Copy)]
 enum Way {
     Tcp,
@@ -150,7 +151,7 @@ impl Way {
         }
     }
 
-    /// Transfers the message this way, and returns the duration in seconds.
+    /// Transfers the message with this method, and returns the duration in seconds.
     async fn run(self, client: &ShelfClient<Channel>, sent: &Trace) -> f64 {
         let mut client = client.clone();
         let message = sent.clone();
@@ -158,7 +159,7 @@ impl Way {
         match self {
             Way::Tcp => return raw_tcp(sent).await,
             Way::Typed => drop(send(|frames| client.put(frames), sent).await.unwrap()),
-            // The call ends with a status, which means that everything was received.
+            // The service ends the call with an error status once it has received everything.
             Way::Handle => drop(send(|frames| client.echo(frames), sent).await),
             Way::Plain => drop(client.plain(message).await.unwrap()),
         }
@@ -169,8 +170,8 @@ impl Way {
 #[derive(Clone, Default)]
 struct Measured {
     times: Vec<f64>,
-    /// Peak of the memory allocated on both sides, in MiB, not counting memory that was in use
-    /// before.
+    /// Peak of the memory that both sides allocated during a transfer, in MiB, in addition to the
+    /// memory in use before it.
     peak: f64,
 }
 
@@ -186,7 +187,7 @@ impl Measured {
     }
 }
 
-/// Measures the ways in turns. The first turn is a warm-up, and isn't counted.
+/// Measures each method in turn, several times. The first time is a warm-up, and isn't counted.
 async fn measured(turns: usize, client: &ShelfClient<Channel>, sent: &Trace) -> Vec<Measured> {
     let mut measured = vec![Measured::default(); Way::ALL.len()];
     for turn in 0..=turns {

@@ -1,6 +1,6 @@
 //! A server that stores traces of any size, and a client that sends a trace and gets it back. This
-//! example is in the gRPC crate, since the examples of the root package are built without tonic.
-//! Run it with:
+//! example is in this crate rather than in the root package, whose examples are built without
+//! tonic. Run it with:
 //!
 //! ```sh
 //! cargo run --release -p proto-splitter-tonic --example grpc -- server 127.0.0.1:50051 &
@@ -100,7 +100,8 @@ mod client {
             samples: vec![sample; mebibytes],
         };
 
-        // One line sends the message, although gRPC itself limits messages to 4 MiB.
+        // Sends a message of any size in one call, although gRPC limits messages to 4 MiB by
+        // default.
         let stored = send(|frames| client.put(frames), &trace)
             .await?
             .into_inner();
@@ -117,7 +118,7 @@ mod client {
         };
         send_resuming(put, ask, &trace, &SendOptions::new(), Retry::new()).await?;
 
-        // One line receives the message.
+        // Receives the message back in one call.
         let name = trace.name.clone();
         let frames = client.get(Wanted { name, token: None }).await?.into_inner();
         let again: Trace = Receive::new().message(frames).await?;

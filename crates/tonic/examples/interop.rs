@@ -1,5 +1,5 @@
-//! The Rust side of `tests/interop/grpc`: a server that keeps messages in files, and a client that
-//! sends and receives them.
+//! The Rust programs for the interoperability tests in `tests/interop/grpc`: a server that stores
+//! messages in files, and a client that sends and receives messages.
 #![allow(clippy::print_stdout, reason = "an example")]
 
 mod shelf;
@@ -40,14 +40,14 @@ async fn main() -> Done {
             put(address, source.into(), &SendOptions::new().split(split)).await
         }
         ["typed", address, mebibytes] => {
-            // All samples share memory, so none is copied.
+            // All samples share the same memory, so they aren't copied.
             let sample = Bytes::from(vec![7; 16 << 20]);
             let samples = vec![sample; mebibytes.parse::<usize>()?.div_ceil(16)];
             let name = "typed".to_owned();
             let source = (&Trace { name, samples }).into();
             put(address, source, &SendOptions::new()).await
         }
-        // The baseline: the memory in use without a transfer.
+        // Does nothing, in order to measure the memory that the process uses without a transfer.
         ["idle"] => Ok(()),
         ["get", address, name, target] => get(address, name, target).await,
         _ => Err(USAGE.into()),
@@ -56,7 +56,7 @@ async fn main() -> Done {
     Ok(())
 }
 
-/// Returns the peak memory of this process, in MiB.
+/// Returns the peak memory use of this process, in MiB.
 fn peak() -> Done<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

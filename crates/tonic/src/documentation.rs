@@ -1,4 +1,4 @@
-//! The page about gRPC in the folder `docs`. Its Rust examples are tests.
+//! The page about gRPC from the folder `docs`, whose Rust examples are run as tests.
 
 #[doc = include_str!("../../../docs/grpc.md")]
 pub mod grpc {}

@@ -1,4 +1,4 @@
-//! Reading a message while it arrives.
+//! Handles for reading a message while its chunks arrive.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,12 +15,15 @@ use crate::receive::{Receive, blocking_if};
 use crate::slot::{Slot, stopped};
 use crate::status::status;
 
-/// A message that can be read while the rest of it arrives, from [`Receive::handle`].
+/// A handle to a message, from [`Receive::handle`]. It can be read before the whole message has
+/// arrived.
 ///
-/// Chunks are compared with their checksums before they can be read. Dropping the handle ends the transfer.
+/// Each chunk is compared with its checksum before it can be read. Dropping the handle ends the
+/// transfer.
 pub struct Handle {
     file: Arc<ChunkedFile<Arc<dyn ReadAt>>>,
-    /// The task that receives the frames. Returns the turn in which the receiver can be taken.
+    /// The task that receives the frames. It returns the turn that [`Slot::take_receiver`]
+    /// requires.
     task: JoinHandle<Result<u64, Status>>,
     slot: Slot,
 }
@@ -33,8 +36,8 @@ impl fmt::Debug for Handle {
 }
 
 impl Receive {
-    /// Receives a message as a handle that can be read while the rest arrives. Returns the handle
-    /// once the trailer, which describes the chunks, has arrived.
+    /// Receives a message as a handle that can be read before the whole message has arrived.
+    /// Returns the handle once the trailer, which describes the chunks, has arrived.
     ///
     /// # Errors
     ///
@@ -64,7 +67,7 @@ impl Handle {
                         return;
                     };
                     if let Some(sender) = sender.take() {
-                        // Sending fails if the caller no longer waits for the handle.
+                        // Fails if the caller doesn't wait for the handle any longer.
                         let _ = sender.send(file);
                     }
                 };
@@ -81,7 +84,7 @@ impl Handle {
                 task.abort();
                 Err(status(&error))
             }
-            // The transfer ended before it could be opened.
+            // The transfer ended before its trailer arrived.
             Err(_) => match task.await.map_err(stopped)? {
                 Ok(_) => Err(Status::internal("the transfer has no trailer")),
                 Err(status) => Err(status),
@@ -89,8 +92,9 @@ impl Handle {
         }
     }
 
-    /// Returns the message. Reading waits until the chunk has arrived, and blocks the thread.
-    /// Therefore, only read where blocking is allowed, as in `tokio::task::spawn_blocking`.
+    /// Returns the message as a file. Reading a part of it blocks the thread until the part's chunk
+    /// has arrived. Therefore, only read it where blocking is allowed, for example in
+    /// `tokio::task::spawn_blocking`.
     pub fn file(&self) -> Arc<ChunkedFile<Arc<dyn ReadAt>>> {
         Arc::clone(&self.file)
     }
@@ -100,8 +104,8 @@ impl Handle {
         self.slot.lock().receiver.chunks()
     }
 
-    /// Waits for the end of the transfer, and returns the whole message as a handle, to be merged,
-    /// verified or read.
+    /// Waits for the end of the transfer. Returns the whole message as a file, to be merged,
+    /// verified or read without waiting.
     ///
     /// # Errors
     ///
@@ -116,7 +120,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.task.abort();
-        // Readers that wait for a chunk stop waiting.
+        // Makes readers that wait for a chunk fail.
         self.slot.lock().receiver.break_off();
     }
 }

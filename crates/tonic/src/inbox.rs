@@ -1,4 +1,4 @@
-//! Keeping the chunks of transfers that broke off.
+//! A receiver that keeps the chunks of interrupted transfers, so that these can be resumed.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,11 +16,11 @@ use tonic::Status;
 use crate::receive::{Receive, blocking_if};
 use crate::slot::Slot;
 
-/// A receiver of messages that keeps the chunks of broken-off transfers in temporary files, so that
-/// [`send_resuming`](crate::send_resuming) sends only the remaining chunks.
+/// A receiver of messages that can be resumed. If a transfer breaks off, its chunks are kept in a
+/// temporary file, so that [`send_resuming`](crate::send_resuming) sends only the remaining chunks.
 ///
-/// Transfers are stored under the session that the sender named. Transfers without a session aren't
-/// stored. Clones of an inbox share the stored transfers.
+/// A transfer is kept under the session name that its sender specified. A transfer without a
+/// session isn't kept. Clones of an inbox share the kept transfers.
 #[derive(Clone, Debug)]
 pub struct Inbox {
     receive: Receive,
@@ -30,7 +30,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Creates an inbox that receives with these options.
+    /// Creates an inbox that receives messages with the limits and options of `receive`.
     #[must_use]
     pub fn new(receive: Receive) -> Inbox {
         Inbox {
@@ -41,15 +41,15 @@ impl Inbox {
         }
     }
 
-    /// Sets the maximum number of transfers to keep. A new transfer replaces the least recently
-    /// used one. Default: 16.
+    /// Sets the maximum number of transfers to keep. If it is reached, a new transfer replaces the
+    /// one whose last frame is the oldest. Default: 16.
     #[must_use]
     pub const fn max_pending(mut self, transfers: usize) -> Self {
         self.max_pending = transfers;
         self
     }
 
-    /// Sets the time for which a transfer is kept after its last frame. Default: 10 minutes.
+    /// Sets how long a transfer is kept after its last frame arrived. Default: 10 minutes.
     #[must_use]
     pub const fn keep(mut self, time: Duration) -> Self {
         self.keep = time;
@@ -61,21 +61,22 @@ impl Inbox {
         self.max_pending
     }
 
-    /// Returns the time for which a transfer is kept after its last frame.
+    /// Returns how long a transfer is kept after its last frame arrived.
     pub const fn get_keep(&self) -> Duration {
         self.keep
     }
 
-    /// Returns the token with the received chunks of the session in `question`.
+    /// Returns the token for resuming the transfer with the session name in `question`. It has the
+    /// number of chunks that have been received.
     ///
-    /// If a transfer of this session is still running, it is ended, since its sender has given up.
-    /// Therefore, no chunk arrives after the token was made.
+    /// If the transfer is still running, it is ended, since its sender has given up. Therefore, no
+    /// more chunks arrive after the token was created.
     pub fn token(&self, question: &ResumeToken) -> ResumeToken {
         let slot = self.pending().get(&question.session).cloned();
         slot.map_or_else(ResumeToken::default, |slot| slot.give_up())
     }
 
-    /// Receives a message as a generated type.
+    /// Receives a message, and decodes it as a generated type.
     ///
     /// # Errors
     ///
@@ -88,8 +89,8 @@ impl Inbox {
         blocking_if(true, move || receiver.into_message()).await
     }
 
-    /// Receives a message into a file, which appears complete or not at all, and returns its size
-    /// in bytes.
+    /// Receives a message into a file, and returns the file's size in bytes. The file is written
+    /// atomically.
     ///
     /// # Errors
     ///
@@ -104,7 +105,7 @@ impl Inbox {
         blocking_if(true, move || receiver.write_file(target, force)).await
     }
 
-    /// Receives a whole message as a handle.
+    /// Receives a whole message as a file, to be merged, verified or read.
     ///
     /// # Errors
     ///
@@ -121,7 +122,7 @@ impl Inbox {
         &self,
         mut frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
     ) -> Result<Receiver, Status> {
-        // The first frame names the session.
+        // The first frame has the name of the session.
         let first = self.receive.next_frame(&mut frames).await;
         let first = first.map_err(|most| {
             Status::deadline_exceeded(format!("no frame came for {most:?}, at the beginning"))
@@ -147,7 +148,7 @@ impl Inbox {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the receiver of a session, or creates one.
+    /// Returns the slot for a session, and creates it if necessary.
     fn slot(&self, session: &Bytes) -> Slot {
         let mut pending = self.pending();
         pending.retain(|_, slot| slot.untouched() < self.keep);
@@ -162,7 +163,7 @@ impl Inbox {
             pending.remove(&oldest);
         }
         let slot = Slot::new(self.receive.in_file(), true);
-        // The name is copied, so that the session doesn't keep the memory of its frame alive.
+        // Copies the name, since a slice of the frame would keep the frame's memory allocated.
         let name = Bytes::copy_from_slice(session);
         pending.insert(name, slot.clone());
         slot

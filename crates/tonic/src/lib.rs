@@ -1,14 +1,15 @@
 //! Messages of any size over gRPC, with tonic.
 //!
-//! By default, gRPC refuses messages over 4 MiB. It always refuses messages over 2 GiB. This crate
-//! sends a message as a stream of [`Frame`](proto::Frame)s of at most 1 MiB, which any peer with
-//! default limits accepts. A service needs a method with a stream of frames, `rpc Put(stream
-//! proto_splitter.transfer.Frame) returns (...)`, generated with
-//! `extern_path(".proto_splitter.transfer", "::proto_splitter_tonic::proto")`.
+//! By default, gRPC refuses messages over 4 MiB. Even without this limit, it refuses messages over
+//! 2 GiB. This crate sends a message as a stream of [`Frame`](proto::Frame)s of at most 1 MiB,
+//! which any peer with default limits accepts. A service needs a method whose argument is a stream
+//! of frames, such as `rpc Put(stream proto_splitter.transfer.Frame) returns (...)`. Generate its
+//! code with `extern_path(".proto_splitter.transfer", "::proto_splitter_tonic::proto")`.
 //!
-//! - A client sends with [`send`], and a server answers with [`Outgoing::results`].
-//! - Either side receives a transfer with [`Receive`]: as a typed message, in a file that appears
-//!   complete or not at all, or as a handle that can be read while the rest arrives.
+//! - A client sends a message with [`send`], and a server responds with a message by returning
+//!   [`Outgoing::results`].
+//! - Either side receives a message with [`Receive`]: as a generated type, in a file that is written
+//!   atomically, or as a handle that can be read before the whole message has arrived.
 //! - [`server`] and [`endpoint`] are tonic's builders with windows for large messages.
 //! - [`Inbox`] keeps the received chunks of a transfer that broke off, and [`send_resuming`] sends
 //!   the remaining chunks.
@@ -38,8 +39,9 @@
 //!
 //! Deadlines, interceptors, metadata and TLS work as usual in tonic. Dropping a future cancels its
 //! transfer. HTTP/2 applies back-pressure: a sender prepares at most 4 MiB of frames in advance,
-//! and a receiver that writes to a file accepts at most 16 frames before they are written. Errors
-//! are [`Status`](tonic::Status)es whose details contain the location of the error: see [`detail`].
+//! and a receiver that writes to a file holds at most 16 frames that haven't been written. Errors
+//! are [`Status`](tonic::Status)es. Their details have the location of the error, which [`detail`]
+//! returns.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

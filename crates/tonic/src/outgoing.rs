@@ -1,4 +1,4 @@
-//! The sending half: frames as a stream.
+//! Sending messages: the frames of a message as a stream.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,30 +17,30 @@ use tonic::Status;
 use crate::status::status;
 
 /// Default maximum size of a frame, in bytes: 128 KiB. A frame is copied several times before it is
-/// sent, which is faster if it fits into a processor's cache.
+/// sent, and copying is faster if the frame fits into a processor's cache.
 const FRAME_SIZE: usize = 128 << 10;
 
-/// Number of batches of frames to prepare in advance.
+/// Maximum number of batches of frames to prepare in advance.
 const BATCHES_AHEAD: usize = 3;
 
-/// Size of a batch in bytes, unless a single frame is larger: 1 MiB. Waking a task for each frame
-/// takes longer than making the frame.
+/// Target size of a batch, in bytes: 1 MiB. A larger frame is a batch by itself. Frames are batched
+/// since waking a task for each frame would take longer than making the frame.
 const BATCH_SIZE: usize = 1 << 20;
 
-/// Size up to which a message in memory is split without another thread, in bytes: 2 MiB.
+/// Maximum size of a message in memory that is split without another thread, in bytes: 2 MiB.
 const SHORT: u64 = 2 << 20;
 
-/// Sends a message of any size with a client's method: `send(|frames| client.put(frames),
-/// &message)`.
+/// Sends a message of any size with a method of a client, for example `send(|frames|
+/// client.put(frames), &message)`.
 ///
 /// `source` is a message, a [`Source`](proto_splitter_core::split::Source) such as a file or a
-/// reader, or anything else that converts to [`SplitInput`]. Values of type `Bytes` aren't copied,
-/// and a file is read as frames are sent.
+/// reader, or anything else that converts to [`SplitInput`]. In a message, values of type `Bytes`
+/// aren't copied. A file is read while its frames are sent.
 ///
 /// # Errors
 ///
-/// The status of the call. If the source fails, the peer sees a broken transfer, and this function
-/// returns the source's error instead: any error from [`Frames::new`] or from reading.
+/// The status of the call. If `source` fails, the peer sees an incomplete transfer, and this
+/// function returns the error of `source` instead: any error from [`Frames::new`] or from reading.
 pub async fn send<T, F>(
     call: impl FnOnce(Outgoing) -> F,
     source: impl Into<SplitInput>,
@@ -51,7 +51,7 @@ where
     send_with(call, source, &SendOptions::new()).await
 }
 
-/// Sends a message with options. Otherwise the same as [`send`].
+/// Sends a message like [`send`], with options.
 ///
 /// # Errors
 ///
@@ -73,12 +73,13 @@ where
     }
 }
 
-/// The error from a source whose frames ended early.
+/// A slot for the error of a source. It is filled if the source fails, which ends the stream of its
+/// frames early.
 #[derive(Clone, Debug, Default)]
 pub struct Failure(Arc<Mutex<Option<Error>>>);
 
 impl Failure {
-    /// Takes the source's error, if the source failed.
+    /// Takes the source's error out of the slot. Returns `None` if the source didn't fail.
     pub fn take(&self) -> Option<Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -88,12 +89,12 @@ impl Failure {
     }
 }
 
-/// The frames of a message as a stream, for the request of a streaming call.
+/// The frames of a message as a stream, for a streaming request of a client.
 ///
-/// Frames are made on demand, on a thread for blocking work. They have at most 128 KiB, unless the
-/// options set [`max_frame_size`](SendOptions::max_frame_size). If the source fails, the stream
-/// ends early, and [`failure`](Self::failure) has the error. The stream of
-/// [`results`](Self::results) reports the error as its last item instead.
+/// Frames are made on demand, on a thread for blocking work. They have at most 128 KiB, unless
+/// [`max_frame_size`](SendOptions::max_frame_size) is set in the options. If the source fails, the
+/// stream ends early, and [`failure`](Self::failure) returns a slot with the error. In contrast,
+/// the stream that [`results`](Self::results) returns has the error as its last item.
 #[derive(Debug)]
 pub struct Outgoing {
     made: Made,
@@ -102,12 +103,12 @@ pub struct Outgoing {
 
 #[derive(Debug)]
 enum Made {
-    /// The frames of a short message in memory, which needs no thread.
+    /// Frames of a short message in memory, which are made without another thread.
     Here(Box<Frames>),
     Elsewhere(Batches),
 }
 
-/// Frames from another thread.
+/// Frames that another thread makes in batches.
 #[derive(Debug)]
 struct Batches {
     batches: mpsc::Receiver<Vec<Result<Frame>>>,
@@ -130,18 +131,18 @@ impl Batches {
 }
 
 impl Outgoing {
-    /// Returns the frames of a message.
+    /// Splits a message, and returns its frames as a stream.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] outside of a tokio runtime. The stream reports errors from the
-    /// source.
+    /// [`ErrorKind::InvalidConfig`] outside of a tokio runtime. Other errors of the source end the
+    /// stream.
     pub fn new(source: impl Into<SplitInput>, options: &SendOptions) -> Result<Outgoing> {
         Outgoing::resume(SizeSplitter, source, ResumeToken::default(), options)
     }
 
-    /// Returns the frames that a receiver lacks, like [`Frames::resume`]. `splitter` determines how
-    /// the message is split.
+    /// Returns a stream of only the frames that a receiver with the chunks in `token` lacks, like
+    /// [`Frames::resume`]. `splitter` determines how the message is split.
     ///
     /// # Errors
     ///
@@ -172,7 +173,7 @@ impl Outgoing {
                 let most = (BATCH_SIZE / options.get_max_frame_size()).max(1);
                 loop {
                     let batch: Vec<_> = frames.by_ref().take(most).collect();
-                    // Sending fails if the receiver of the frames was dropped.
+                    // Sending fails if the stream of the frames was dropped.
                     if batch.is_empty() || sender.blocking_send(batch).is_err() {
                         return;
                     }
@@ -189,12 +190,12 @@ impl Outgoing {
         })
     }
 
-    /// Returns the slot that receives the source's error, if the source fails.
+    /// Returns the slot that will contain the source's error, if the source fails.
     pub fn failure(&self) -> Failure {
         self.failure.clone()
     }
 
-    /// Returns the same frames as a stream of results, for the response of a server.
+    /// Converts the stream to a stream of results, for a streaming response of a server.
     pub fn results(self) -> OutgoingResults {
         OutgoingResults(self)
     }
@@ -221,7 +222,7 @@ impl Stream for Outgoing {
     }
 }
 
-/// The frames of a message as the response of a server: a stream of results.
+/// The frames of a message as a stream of results, for a streaming response of a server.
 #[derive(Debug)]
 pub struct OutgoingResults(Outgoing);
 

@@ -1,4 +1,4 @@
-//! Writing frames to a file while the next ones arrive.
+//! Pushing frames to a receiver on other threads while the next frames arrive.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,11 +12,12 @@ use tonic::Status;
 
 use crate::slot::{Slot, stopped};
 
-/// Maximum number of frames to hold while earlier ones are written.
+/// Maximum number of frames to hold while earlier frames are pushed.
 const FRAMES_AHEAD: usize = 8;
 
-/// Runs `read`, which sends frames, and meanwhile pushes the frames on threads for blocking work.
-/// Returns once all frames are pushed, or immediately if a frame causes an error.
+/// Runs `read`, which sends received frames to a channel. Meanwhile, pushes the frames to the
+/// receiver in `slot`, on threads for blocking work. Returns once all frames are pushed, or
+/// immediately if a frame causes an error.
 pub(crate) async fn pushing<F>(
     slot: &Slot,
     turn: u64,
@@ -42,8 +43,8 @@ where
     was_read.unwrap_or(Ok(()))
 }
 
-/// Pushes all available frames at once, repeatedly, until no more frames can arrive. Between
-/// frames, no thread is occupied.
+/// Pushes all frames that are available at the same time, until the channel is closed. No thread is
+/// occupied while there are no frames.
 async fn push_all(
     slot: &Slot,
     turn: u64,

@@ -1,4 +1,4 @@
-//! The receiving half: from a stream of frames to a message.
+//! Receiving messages from a stream of frames.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::pushing::pushing;
 use crate::slot::{Slot, stopped};
 use crate::status::status;
 
-/// Default maximum time to wait for a frame: 60 s. See [`Receive::idle_timeout`].
+/// Default maximum time to wait for the next frame: 60 s. See [`Receive::idle_timeout`].
 pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A receiver of messages, with limits on their size and on time.
+/// A receiver of messages, with limits on the size of a message and on the time that it takes.
 ///
 /// ```no_run
 /// # use proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto;
@@ -47,7 +47,7 @@ impl Default for Receive {
 }
 
 impl Receive {
-    /// Creates the default options; each setter documents its default.
+    /// Creates a receiver with the default options; each setter documents its default.
     #[must_use]
     pub fn new() -> Self {
         Receive {
@@ -59,7 +59,7 @@ impl Receive {
         }
     }
 
-    /// Sets the limits on messages, their type, and the listener for progress. Default:
+    /// Sets the limits on a message, its type, and the listener for progress. Default:
     /// [`ReceiveOptions::new`].
     #[must_use]
     pub fn options(mut self, options: ReceiveOptions) -> Self {
@@ -67,53 +67,55 @@ impl Receive {
         self
     }
 
-    /// Sets the maximum time to wait for the next frame. Default: [`DEFAULT_IDLE_TIMEOUT`].
+    /// Sets the maximum time to wait for the next frame; `None` disables the limit. Default:
+    /// [`DEFAULT_IDLE_TIMEOUT`].
     #[must_use]
     pub fn idle_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.idle_timeout = timeout.into();
         self
     }
 
-    /// Sets the maximum duration of a whole transfer, in addition to the deadline of the call.
-    /// Default: `None`.
+    /// Sets the maximum duration of a whole transfer; `None` disables the limit. The deadline of
+    /// the call also applies. Default: `None`.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
         self
     }
 
-    /// Sets the folder for chunks that aren't kept in memory. Default: `None`, the folder for
-    /// temporary files.
+    /// Sets the folder for the temporary file that holds chunks, unless they are kept in memory.
+    /// Default: `None`, which means the system's folder for temporary files.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<Option<PathBuf>>) -> Self {
         self.folder = folder.into();
         self
     }
 
-    /// Sets whether [`file`](Self::file) replaces an existing file. Default: false.
+    /// Sets whether [`file`](Self::file) may replace an existing file. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Returns the options for messages: limits, their type, and the listener for progress.
+    /// Returns the limits on a message, its type, and the listener for progress.
     pub const fn get_options(&self) -> &ReceiveOptions {
         &self.options
     }
 
-    /// Returns true if an existing file is replaced.
+    /// Returns true if [`file`](Self::file) may replace an existing file.
     pub const fn get_force(&self) -> bool {
         self.force
     }
 
-    /// Receives a message as a generated type. Its chunks are kept in memory, and values of type
-    /// [`Bytes`] share this memory.
+    /// Receives a message, and decodes it as a generated type. The message's chunks are kept in
+    /// memory, and fields of type [`Bytes`] share this memory.
     ///
     /// # Errors
     ///
-    /// The status with which the frames end; `DEADLINE_EXCEEDED` if they don't arrive in time;
-    /// otherwise the [`status`] for an error from [`Receiver::push`] or [`Receiver::into_message`].
+    /// The error status with which the stream of frames ends; `DEADLINE_EXCEEDED` if frames don't
+    /// arrive in time; the [`status`] for an error from [`Receiver::push`] or
+    /// [`Receiver::into_message`].
     pub async fn message<M: prost::Message + Default + 'static>(
         &self,
         frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
@@ -122,7 +124,7 @@ impl Receive {
         blocking_if(is_large(&receiver), move || receiver.into_message()).await
     }
 
-    /// Receives the bytes of a message.
+    /// Receives a message, and returns its bytes.
     ///
     /// # Errors
     ///
@@ -144,8 +146,8 @@ impl Receive {
         slot.take_receiver(turn)
     }
 
-    /// Receives a message into a file, which appears complete or not at all, and returns its size
-    /// in bytes.
+    /// Receives a message into a file, and returns the file's size in bytes. The file is written
+    /// atomically.
     ///
     /// # Errors
     ///
@@ -159,7 +161,8 @@ impl Receive {
         let target = target.as_ref().to_owned();
         let force = self.force;
         if !force && target.symlink_metadata().is_ok() {
-            // The target is checked before the transfer, so that the message isn't sent in vain.
+            // Checks the target before the transfer, so that the peer doesn't send a message that
+            // can't be written.
             let message = format!("{}: the file exists", target.display());
             return Err(status(&Error::new(ErrorKind::AlreadyExists, message)));
         }
@@ -169,13 +172,14 @@ impl Receive {
         blocking_if(true, move || receiver.write_file(target, force)).await
     }
 
-    /// Returns a receiver that keeps chunks in a file in the folder that these options set.
+    /// Returns a receiver that keeps chunks in a temporary file, in the folder set in the options.
     pub(crate) fn in_file(&self) -> Receiver {
         Receiver::in_file(self.folder.as_deref(), &self.options)
     }
 
-    /// Pushes frames to a receiver until the transfer ends, and calls `look` after each frame.
-    /// Returns the turn in which the receiver [can be taken](Slot::take_receiver).
+    /// Pushes frames to the receiver in `slot` until the transfer ends. Calls `look` after each
+    /// frame or batch of frames. Returns the number of the turn, which [`Slot::take_receiver`]
+    /// requires.
     pub(crate) async fn drive(
         &self,
         mut frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
@@ -197,7 +201,7 @@ impl Receive {
         ended.map(|()| turn)
     }
 
-    /// Waits for the next frame. Returns an error if a timeout is exceeded.
+    /// Waits for the next frame. If the idle timeout expires, returns its duration as the error.
     pub(crate) async fn next_frame<S: Stream + Unpin>(
         &self,
         frames: &mut S,
@@ -216,7 +220,8 @@ impl Receive {
         mut look: impl FnMut(&Receiver),
     ) -> Result<(), Status> {
         if !slot.blocks {
-            // Appending a frame in memory takes less time than waking another thread.
+            // A frame is pushed on this thread, since copying it in memory takes less time than
+            // waking another thread.
             while let Some(frame) = self.frame_in_time(frames, slot).await? {
                 slot.push(turn, frame)?;
                 look(&slot.lock().receiver);
@@ -225,7 +230,7 @@ impl Receive {
         }
         let read = |sender: mpsc::Sender<Frame>| async move {
             while let Some(frame) = self.frame_in_time(frames, slot).await? {
-                // If sending fails, pushing has failed, and the error from pushing is reported.
+                // Sending fails if pushing has failed. The error from pushing is reported then.
                 if sender.send(frame).await.is_err() {
                     break;
                 }
@@ -247,12 +252,13 @@ impl Receive {
     }
 }
 
-/// Returns true if merging the message needs a thread for blocking work, since it has over 2 MiB.
+/// Returns true if merging the message should run on a thread for blocking work: the message has
+/// more than 2 MiB.
 fn is_large(receiver: &Receiver) -> bool {
     receiver.begin().message_size > 2 << 20
 }
 
-/// Runs a job. If it takes long, runs it on a thread for blocking work.
+/// Runs a job, on a thread for blocking work if `blocks` is true.
 pub(crate) async fn blocking_if<T: Send + 'static>(
     blocks: bool,
     job: impl FnOnce() -> Result<T> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Repeating a transfer with the chunks that the receiver lacks.
+//! Resuming a transfer that broke off, so that only the missing chunks are sent.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tonic::{Code, Response, Status};
 use crate::outgoing::Outgoing;
 use crate::status::status;
 
-/// Default number of attempts: 5. See [`Retry::attempts`].
+/// Default number of attempts to send a message: 5. See [`Retry::attempts`].
 pub const DEFAULT_ATTEMPTS: u32 = 5;
 
-/// Longest pause between two attempts.
+/// Maximum pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Options for resuming a transfer that breaks off.
@@ -44,62 +44,63 @@ impl Retry {
     }
 
     /// Sets the number of consecutive attempts without progress after which to give up. An attempt
-    /// makes progress if another chunk arrives. Default: [`DEFAULT_ATTEMPTS`].
+    /// makes progress if the receiver has more chunks afterwards. Default: [`DEFAULT_ATTEMPTS`].
     #[must_use]
     pub const fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
-    /// Sets the pause before the first new attempt. The pause doubles with each attempt, up to 5 s.
-    /// Default: 100 ms.
+    /// Sets the pause before the first repetition. With each attempt that doesn't make progress,
+    /// the pause doubles, up to 5 s. Default: 100 ms.
     #[must_use]
     pub const fn pause(mut self, pause: Duration) -> Self {
         self.pause = pause;
         self
     }
 
-    /// Sets the time limit for all attempts together, in addition to the deadlines of the calls.
-    /// Default: `None`.
+    /// Sets the time limit for all attempts together; `None` disables the limit. The deadlines of
+    /// the calls also apply. Default: `None`.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
         self
     }
 
-    /// Returns the number of attempts.
+    /// Returns the number of consecutive attempts without progress after which to give up.
     pub const fn get_attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// Returns the pause before the first new attempt.
+    /// Returns the pause before the first repetition.
     pub const fn get_pause(&self) -> Duration {
         self.pause
     }
 
-    /// Returns the time limit for all attempts together.
+    /// Returns the time limit for all attempts together; `None` if there is no limit.
     pub const fn get_timeout(&self) -> Option<Duration> {
         self.timeout
     }
 }
 
-/// Returns true if a status means that the connection broke, so that the transfer can be resumed.
+/// Returns true if a status means that the connection broke. The transfer can be resumed then.
 pub fn is_broken(status: &Status) -> bool {
-    // Statuses sent by a peer have no source.
+    // A status that the peer sent has no source, in contrast to an error of the connection.
     status.code() == Code::Unavailable || status.source().is_some()
 }
 
-/// Sends a message. Whenever the connection breaks, resumes with the chunks that the receiver
-/// lacks. The receiver keeps its chunks in an [`Inbox`](crate::Inbox), under the
-/// [session](SendOptions::session) in the options or, if there is none, under a random one.
+/// Sends a message. If the connection breaks, resumes the transfer by sending only the chunks that
+/// the receiver lacks. The receiver must be an [`Inbox`](crate::Inbox), which keeps chunks under
+/// the [session](SendOptions::session) name in the options. If the options have none, a random name
+/// is used.
 ///
-/// `put` sends frames. `ask` requests the receiver's token, which the receiving side gets from
-/// [`Inbox::token`](crate::Inbox::token).
+/// `put` is a call that sends frames. `ask` is a call for the receiver's token, whose
+/// implementation must return [`Inbox::token`](crate::Inbox::token).
 ///
 /// # Errors
 ///
-/// The errors of [`send`](crate::send), after [`Retry::attempts`] attempts in which no new chunk
-/// arrived, or immediately if the status doesn't mean that the connection broke;
+/// The errors of [`send`](crate::send). If the status means that the connection broke, it is only
+/// returned after [`Retry::attempts`] consecutive attempts in which no new chunk arrived.
 /// `DEADLINE_EXCEEDED` after [`Retry::timeout`].
 pub async fn send_resuming<T, F, G>(
     put: impl FnMut(Outgoing) -> F,
@@ -127,7 +128,8 @@ where
     }
 }
 
-/// Sends a message repeatedly, under the session in the options.
+/// Sends a message until it has arrived, or an error can't be resolved by resuming. The options
+/// must have a session name.
 async fn send_again<T, F, G>(
     mut put: impl FnMut(Outgoing) -> F,
     mut ask: impl FnMut(ResumeToken) -> G,

@@ -1,4 +1,4 @@
-//! A receiver that several calls use one after the other.
+//! A slot for a receiver, which several calls use one after another.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,19 +9,19 @@ use tonic::Status;
 
 use crate::status::status;
 
-/// A receiver that outlives the call that pushes its frames.
+/// A slot for a receiver that outlives the calls that push frames to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     held: Arc<Mutex<Held>>,
-    /// True if pushing a frame writes to a file.
+    /// True if pushing a frame may block the thread, since the receiver writes to a file.
     pub(crate) blocks: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) receiver: Receiver,
-    /// Number of the latest transfer. An earlier transfer that is still running can no longer push
-    /// frames.
+    /// Number of the latest transfer. Earlier transfers whose calls are still running can no longer
+    /// push frames.
     turn: u64,
     touched: Instant,
 }
@@ -56,14 +56,15 @@ impl Slot {
         self.lock().begin_turn()
     }
 
-    /// Ends the current transfer, if any, and returns the token with its received chunks.
+    /// Ends the current transfer, if any. Returns the token for resuming it, with the number of
+    /// received chunks.
     pub(crate) fn give_up(&self) -> ResumeToken {
         let mut held = self.lock();
         held.begin_turn();
         held.receiver.token()
     }
 
-    /// Returns the time since the last frame arrived or, before any frame, since the transfer
+    /// Returns the time since the last frame arrived or, if none has arrived, since the transfer
     /// began.
     pub(crate) fn untouched(&self) -> Duration {
         self.lock().touched.elapsed()
@@ -93,9 +94,9 @@ impl Slot {
         let _ = self.in_turn(turn, Receiver::break_off);
     }
 
-    /// Takes the receiver at the end of a turn, and leaves an empty one. The slot itself may still
-    /// be held by an earlier call, whose connection broke unnoticed and which waits for the next
-    /// frame.
+    /// Takes the receiver out of the slot at the end of a turn, and leaves an empty receiver. The
+    /// slot can't be consumed, since an earlier call may still hold it: one that waits for the next
+    /// frame, because its connection broke unnoticed.
     pub(crate) fn take_receiver(&self, turn: u64) -> Result<Receiver, Status> {
         self.in_turn(turn, |receiver| {
             let nothing = Receiver::in_memory(&ReceiveOptions::new());

@@ -1,12 +1,12 @@
-//! Errors as statuses.
+//! Conversion of errors to gRPC statuses.
 
 use proto_splitter_core::Error;
 use proto_splitter_transfer::proto::ErrorDetail;
 use proto_splitter_transfer::status;
 use tonic::{Code, Status};
 
-/// Converts an error to a status with its message and the code for its kind. The details have the
-/// field path, the chunk and the offset.
+/// Converts an error to a status with the error's message, and the gRPC code for its kind. The
+/// status details have the field path, the chunk and the offset of the error.
 ///
 /// ```
 /// use proto_splitter_core::{Error, ErrorKind};
@@ -22,7 +22,8 @@ pub fn status(error: &Error) -> Status {
     Status::with_details(code, status::message(error), status::details(error))
 }
 
-/// Returns the location of an error, if a peer that uses this crate reported it.
+/// Returns the location of an error from a status's details. Returns `None` if the status has none,
+/// since its sender doesn't use this crate.
 pub fn detail(status: &Status) -> Option<ErrorDetail> {
     status::parse_details(status.details())
 }

@@ -1,20 +1,21 @@
-//! Connections for large messages.
+//! Servers and endpoints with HTTP/2 settings for large messages.
 
 use tonic::transport::{Endpoint, Error, Server};
 
-/// Number of bytes that a peer may send before this side has taken them, for connections made with
-/// [`server`] and [`endpoint`]: 4 MiB. HTTP/2's own default is 64 KiB.
+/// Size of HTTP/2's flow control windows in a [`server`] or [`endpoint`], which is the number of
+/// bytes that a peer may send before this side has read them: 4 MiB. HTTP/2's own default is 64
+/// KiB.
 pub const WINDOW_SIZE: u32 = 4 << 20;
 
-/// Maximum size of an HTTP/2 frame from a peer, in bytes. With the default of 16 KiB, every 16 KiB
-/// requires a separate system call.
+/// Maximum size of an HTTP/2 frame from a peer, in bytes: 128 KiB. With HTTP/2's default of 16 KiB,
+/// every 16 KiB requires a separate system call.
 const HTTP2_FRAME_SIZE: u32 = 128 << 10;
 
-/// Returns a builder for a server that receives large messages quickly. With the defaults of
-/// HTTP/2, a sender waits after every 64 KiB.
+/// Returns a builder for a server that receives large messages quickly. With the default windows of
+/// HTTP/2, a sender would have to wait after every 64 KiB.
 ///
-/// The result is tonic's own builder, so configure everything else as usual. If the server uses
-/// your own listener, set `TCP_NODELAY` as `serve` does, for instance with
+/// The builder is tonic's own, and can be configured further as usual. If the server uses its own
+/// listener, set `TCP_NODELAY` as `serve` does, for instance with
 /// [`TcpIncoming::with_nodelay`](tonic::transport::server::TcpIncoming::with_nodelay). Otherwise, a
 /// large message takes many times as long.
 ///
@@ -34,7 +35,8 @@ pub fn server() -> Server {
         .max_frame_size(HTTP2_FRAME_SIZE)
 }
 
-/// Returns an endpoint for a client that receives large messages as fast as a [`server`].
+/// Returns an endpoint for a client that receives large messages quickly, with the same settings as
+/// a [`server`].
 ///
 /// ```no_run
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,7 +47,7 @@ pub fn server() -> Server {
 ///
 /// # Errors
 ///
-/// Fails if `uri` is invalid.
+/// Returns an error if `uri` is invalid.
 pub fn endpoint<U>(uri: U) -> Result<Endpoint, Error>
 where
     U: TryInto<Endpoint>,

@@ -1,4 +1,4 @@
-//! A test that the example's stored service code matches `shelf.proto`.
+//! A test that the stored code of the example's service matches `shelf.proto`.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "code of tests")]
 
@@ -10,8 +10,8 @@ use prost_reflect::prost_types::FileDescriptorSet;
 
 const TRANSFER: &str = ".proto_splitter.transfer";
 
-/// Compares the stored files with newly generated ones. `UPDATE_GENERATED=1` replaces the stored
-/// files.
+/// Compares the stored files with newly generated ones. If `UPDATE_GENERATED=1` is set, replaces
+/// the stored files instead.
 #[test]
 fn the_code_of_the_service_is_fresh() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/shelf");

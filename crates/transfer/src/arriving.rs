@@ -1,4 +1,4 @@
-//! A file that can be read while it grows.
+//! A file of received chunks that can be read while it grows.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use record_file::ReadAt;
 
-/// The progress of a growing file.
+/// The progress of a growing file, shared by its writer and its readers.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -16,9 +16,9 @@ pub(crate) struct Shared {
 
 #[derive(Debug)]
 struct State {
-    /// End of the last whole record.
+    /// Offset of the end of the last complete record.
     end: u64,
-    /// True if the transfer broke off, so that no more bytes arrive.
+    /// True if the transfer broke off. Waiting for more bytes fails then.
     broken: bool,
 }
 
@@ -45,7 +45,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits until there are bytes at `offset`, and returns the end of the available bytes.
+    /// Waits until the byte at `offset` is available, and returns the end of the available bytes.
+    /// Fails if the transfer breaks off before.
     fn wait_for(&self, offset: u64) -> io::Result<u64> {
         let mut state = self.lock();
         while state.end <= offset {
@@ -59,7 +60,7 @@ impl Shared {
     }
 }
 
-/// The bytes of a growing file. Reads wait for missing bytes.
+/// A growing file, for random access. A read waits until its bytes have arrived.
 #[derive(Debug)]
 pub(crate) struct Arriving {
     file: Arc<File>,
@@ -69,8 +70,9 @@ pub(crate) struct Arriving {
 }
 
 impl Arriving {
-    /// Creates a file that will have `size` bytes. Reads don't wait yet, since opening the file
-    /// reads ahead at both of its ends.
+    /// Creates a view of a file that will have `size` bytes. Reads don't wait yet, but fail if
+    /// their bytes are missing, since opening a chunked file reads ahead at its beginning and its
+    /// end.
     pub(crate) fn new(file: Arc<File>, size: u64, shared: Arc<Shared>) -> Arriving {
         Arriving {
             file,
@@ -80,7 +82,7 @@ impl Arriving {
         }
     }
 
-    /// Makes reads wait from now on.
+    /// Makes reads wait for missing bytes from now on.
     pub(crate) fn opened(&self) {
         self.waits.store(true, Ordering::Relaxed);
     }

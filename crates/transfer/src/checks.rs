@@ -1,4 +1,4 @@
-//! Checks that a receiver applies to frames before accepting them.
+//! Checks of frames that a receiver makes before it accepts their content.
 
 use bytes::Bytes;
 use proto_splitter_core::proto::ChunkMetadata;
@@ -8,11 +8,11 @@ use crate::options::ReceiveOptions;
 use crate::proto::{Begin, Data};
 use crate::{MAX_SESSION_SIZE, VERSION};
 
-/// Maximum decompressed size of a frame's piece, in bytes: 64 MiB.
+/// Maximum decompressed size of a compressed piece in a frame, in bytes: 64 MiB.
 const MAX_PIECE_SIZE: u64 = 64 << 20;
 
-/// Checks the first frame of a transfer. Fails if the options don't permit the transfer, or if the
-/// frame's numbers are impossible.
+/// Checks the announcement in the first frame of a transfer. Fails if the options don't permit the
+/// transfer, or if a number in the announcement is impossible.
 pub(crate) fn check_begin(begin: &Begin, options: &ReceiveOptions) -> Result<()> {
     if begin.version != VERSION {
         let found = begin.version;
@@ -57,7 +57,7 @@ pub(crate) fn check_begin(begin: &Begin, options: &ReceiveOptions) -> Result<()>
     Ok(())
 }
 
-/// Compares a trailer with the numbers in the first frame.
+/// Fails unless a trailer has the numbers that the first frame announced.
 pub(crate) fn check_trailer(trailer: &ChunkMetadata, begin: &Begin) -> Result<()> {
     let sizes = trailer.chunks.iter().map(|info| info.size);
     let bytes = sizes.fold(0, u64::saturating_add);
@@ -81,7 +81,8 @@ pub(crate) fn check_trailer(trailer: &ChunkMetadata, begin: &Begin) -> Result<()
     Ok(())
 }
 
-/// Checks that a piece has the expected chunk and offset, and returns its decompressed bytes.
+/// Returns the decompressed bytes of a piece. Fails unless the piece belongs to this chunk and
+/// offset. `size` is the size of the whole chunk.
 pub(crate) fn piece(data: Data, chunk: u64, offset: u64, size: u64) -> Result<Bytes> {
     if data.chunk != chunk || data.offset != offset {
         let message = format!(
@@ -115,8 +116,8 @@ pub(crate) fn check_crc32c(what: &str, found: u32, said: u32) -> Result<()> {
     Err(Error::new(ErrorKind::ChecksumMismatch, message))
 }
 
-/// Decompresses a piece with the declared size `size`. Fails if more than `left` bytes would
-/// result.
+/// Decompresses a piece whose declared size is `size`. Fails if `size` is wrong, or more than the
+/// `left` bytes that the chunk lacks.
 fn decompress(content: &[u8], size: u64, left: u64) -> Result<Bytes> {
     if size > left.min(MAX_PIECE_SIZE) {
         let message = format!("a piece claims {size} bytes, but {left} are left");

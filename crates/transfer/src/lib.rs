@@ -1,10 +1,11 @@
 //! Messages of any size, sent as a sequence of small frames.
 //!
-//! gRPC, brokers and queues limit the size of one message; protobuf itself is limited to 2 GiB. A
-//! transfer cuts a message into chunks, and each chunk into [`Frame`](proto::Frame)s of at most 1
-//! MiB. Any peer with default limits accepts such frames. [`Frames`] makes the frames, and a
-//! [`Receiver`] reassembles the message: in memory, as a typed message, or in a file. Neither type
-//! does network I/O; the crate `proto-splitter-tonic` connects both to gRPC.
+//! gRPC, message brokers and queues limit the size of a single message, and protobuf itself is
+//! limited to 2 GiB. A transfer splits a message into chunks, and each chunk into
+//! [`Frame`](proto::Frame)s of at most 1 MiB, which any peer with default limits accepts.
+//! [`Frames`] makes the frames of a message, and a [`Receiver`] reassembles the message: in memory,
+//! as a generated type, or in a file. Neither of them does network I/O; the crate
+//! `proto-splitter-tonic` connects both to gRPC.
 //!
 //! ```
 //! use prost_reflect::prost_types::FileDescriptorProto;
@@ -20,10 +21,10 @@
 //! # Ok::<(), proto_splitter_core::Error>(())
 //! ```
 //!
-//! # A transfer that breaks off
+//! # Resuming a transfer that broke off
 //!
-//! A receiver keeps the chunks that have arrived completely. Its [`token`](Receiver::token) goes
-//! back to the sender, whose [`Frames::resume`] skips these chunks:
+//! A receiver keeps the chunks that have arrived completely. If the sender gets the receiver's
+//! [`token`](Receiver::token), it can skip these chunks with [`Frames::resume`]:
 //!
 //! ```
 //! use prost_reflect::prost_types::FileDescriptorProto;
@@ -61,7 +62,7 @@ pub use options::{DEFAULT_MAX_CHUNKS, ReceiveOptions};
 pub use receive::{Receiver, decode_frame};
 pub use send::{Frames, SendOptions};
 
-/// The version of the format, in [`Begin::version`](proto::Begin::version).
+/// Version of the transfer format, for [`Begin::version`](proto::Begin::version).
 pub const VERSION: u32 = 1;
 
 /// Maximum size of a session's name, in bytes.
@@ -71,8 +72,8 @@ pub const MAX_SESSION_SIZE: usize = 64;
 /// beginning of a chunk.
 pub const DEFAULT_MAX_CHUNK_SIZE: u64 = 32 << 20;
 
-/// Default maximum size of a frame, in bytes: 1 MiB. gRPC's own default limit is 4 MiB.
+/// Default maximum size of a frame, in bytes: 1 MiB. The default limit of gRPC is 4 MiB.
 pub const DEFAULT_MAX_FRAME_SIZE: usize = 1 << 20;
 
-/// Lower bound for the maximum size of a frame, in bytes: 4 KiB.
+/// Smallest allowed value for the maximum size of a frame, in bytes: 4 KiB.
 pub const LEAST_MAX_FRAME_SIZE: usize = 4 << 10;

@@ -5,13 +5,13 @@ use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Default limit on the number of chunks: 1,000,000.
+/// Default limit on the number of chunks in a message: 1,000,000.
 pub const DEFAULT_MAX_CHUNKS: u64 = 1_000_000;
 
-/// Default limit on the size of a message: 64 GiB.
+/// Default limit on the size of a message, in bytes: 64 GiB.
 const DEFAULT_MAX_MESSAGE_SIZE: u64 = 64 << 30;
 
-/// Options for receiving a message: limits on messages from untrusted senders.
+/// Options for receiving a message, such as limits, since the sender isn't trusted.
 #[derive(Clone, Debug)]
 pub struct ReceiveOptions {
     message_type: Option<String>,
@@ -40,43 +40,44 @@ impl ReceiveOptions {
         }
     }
 
-    /// Sets the only accepted message type, by its full name. Default: any.
+    /// Sets the full name of the only message type that is accepted. Default: any type is accepted.
     #[must_use]
     pub fn message_type(mut self, full_name: impl Into<String>) -> Self {
         self.message_type = Some(full_name.into());
         self
     }
 
-    /// Sets the maximum size of a message, in bytes. Default: 64 GiB.
+    /// Sets the maximum size of a message, in bytes. It also applies to the message's chunks.
+    /// Default: 64 GiB.
     #[must_use]
     pub const fn max_message_size(mut self, bytes: u64) -> Self {
         self.max_message_size = bytes;
         self
     }
 
-    /// Sets the maximum number of chunks. Default: [`DEFAULT_MAX_CHUNKS`].
+    /// Sets the maximum number of chunks in a message. Default: [`DEFAULT_MAX_CHUNKS`].
     #[must_use]
     pub const fn max_chunks(mut self, chunks: u64) -> Self {
         self.max_chunks = chunks;
         self
     }
 
-    /// Sets the options for merging the chunks: the type of the message, limits, threads, progress.
-    /// Default: [`ReadOptions::new`].
+    /// Sets the options for merging the chunks to a message, such as limits, threads and the
+    /// message's descriptor. Default: [`ReadOptions::new`].
     #[must_use]
     pub fn reading(mut self, reading: ReadOptions) -> Self {
         self.reading = reading;
         self
     }
 
-    /// Sets the listener for the bytes of received chunks, and cancellation. Default: none.
+    /// Sets the listener for the number of received bytes, which can also cancel. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Returns the full name of the only accepted message type.
+    /// Returns the full name of the only message type that is accepted; `None` if any is accepted.
     pub fn get_message_type(&self) -> Option<&str> {
         self.message_type.as_deref()
     }
@@ -91,12 +92,12 @@ impl ReceiveOptions {
         self.max_chunks
     }
 
-    /// Returns the options for merging the chunks.
+    /// Returns the options for merging the chunks to a message.
     pub const fn get_reading(&self) -> &ReadOptions {
         &self.reading
     }
 
-    /// Returns the listener for the received bytes.
+    /// Returns the listener for the number of received bytes.
     pub const fn get_progress(&self) -> &Progress {
         &self.progress
     }

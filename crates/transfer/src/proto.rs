@@ -1,5 +1,5 @@
-//! `proto_splitter.transfer`: the frames of a transfer, generated from
-//! `proto/proto_splitter/transfer/transfer.proto`.
+//! Code generated from `proto/proto_splitter/transfer/transfer.proto`, for the frames of a
+//! transfer.
 
 #![allow(missing_docs, reason = "generated")]
 #![allow(
@@ -13,15 +13,15 @@ use prost_reflect::DescriptorPool;
 
 include!("proto/proto_splitter.transfer.rs");
 
-/// The serialized file descriptor set of this module.
+/// Serialized file descriptor set of the package `proto_splitter.transfer`.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("a test keeps the descriptors valid")
 });
 
-/// Returns the descriptors of `proto_splitter.transfer`, decoded on the first call. Cloning a pool
-/// is cheap.
+/// Returns the descriptors of the package `proto_splitter.transfer`. They are decoded on the first
+/// call. Cloning a pool is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

@@ -1,4 +1,4 @@
-//! The receiving half: from frames to chunks.
+//! Receiving a message from its frames.
 
 use std::path::Path;
 
@@ -13,8 +13,7 @@ use crate::options::ReceiveOptions;
 use crate::proto::{Begin, Data, End, Frame, ResumeToken};
 use crate::store::{Place, Spool, Store};
 
-/// A receiver, which reassembles a message from its frames, in memory or in a temporary file.
-///
+/// A receiver that reassembles a message from its frames, in memory or in a temporary file.
 /// Frames aren't trusted. [`ReceiveOptions`] limit all sizes, every chunk is compared with its
 /// checksum, and the merged message is compared with the sender's checksum.
 ///
@@ -25,22 +24,22 @@ pub struct Receiver {
     place: Place,
     pub(crate) store: Option<Store>,
     begin: Begin,
-    /// The trailer, with the checksum of each complete chunk.
+    /// Trailer with the checksum of each chunk that is complete; `None` before it has arrived.
     pub(crate) trailer: Option<ChunkMetadata>,
     received: u64,
-    /// crc32c of the checksums of the complete chunks.
+    /// crc32c of the concatenated checksums of the complete chunks.
     sums: u32,
     state: State,
     meter: Option<Meter>,
 }
 
-/// The next expected part of the transfer.
+/// The part of the transfer that is expected next.
 #[derive(Debug)]
 enum State {
     Begin,
     Trailer(BytesMut),
-    /// The chunk after the complete ones, with the number of bytes received so far and their
-    /// crc32c.
+    /// The next bytes of the first incomplete chunk. Contains the number of this chunk's bytes
+    /// received so far, and their crc32c.
     Chunk {
         offset: u64,
         crc32c: u32,
@@ -49,13 +48,13 @@ enum State {
 }
 
 impl Receiver {
-    /// Returns a receiver that keeps chunks in memory.
+    /// Creates a receiver that keeps the received chunks in memory.
     pub fn in_memory(options: &ReceiveOptions) -> Receiver {
         Receiver::new(options, Place::Memory)
     }
 
-    /// Returns a receiver that keeps chunks in a file without a name in `folder`, or in the folder
-    /// for temporary files by default. Only one frame is in memory at a time.
+    /// Creates a receiver that keeps the received chunks in an unnamed file in `folder`. `None`
+    /// means the system's folder for temporary files. Only one frame is in memory at a time.
     pub fn in_file(folder: Option<&Path>, options: &ReceiveOptions) -> Receiver {
         Receiver::new(options, Place::File(folder.map(Path::to_owned)))
     }
@@ -74,18 +73,19 @@ impl Receiver {
         }
     }
 
-    /// Accepts the next frame of a transfer.
+    /// Accepts the next frame of the transfer.
     ///
-    /// An error ends the transfer, but the complete chunks are kept. The next frame must then be
-    /// the first frame of another transfer. If the sender makes it with
-    /// [`Frames::resume`](crate::Frames::resume), the transfer continues after the kept chunks.
+    /// An error ends the transfer, but complete chunks are kept. Afterwards, only the first frame
+    /// of a new transfer is accepted. If the new transfer comes from
+    /// [`Frames::resume`](crate::Frames::resume), it continues after the kept chunks; otherwise,
+    /// the kept chunks are discarded.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if frames are inconsistent, or the message isn't of the type
-    /// in the options; [`ErrorKind::ChecksumMismatch`]; [`ErrorKind::LimitExceeded`];
-    /// [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::Cancelled`]; [`ErrorKind::Io`] if a file
-    /// can't be written.
+    /// [`ErrorKind::InvalidMessage`] if the frames are inconsistent, or the message doesn't have
+    /// the type in the options; [`ErrorKind::ChecksumMismatch`]; [`ErrorKind::LimitExceeded`];
+    /// [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::Cancelled`]; [`ErrorKind::Io`] if the
+    /// temporary file can't be written.
     pub fn push(&mut self, frame: Frame) -> Result<()> {
         let taken = self.take(frame);
         if taken.is_err() {
@@ -94,11 +94,11 @@ impl Receiver {
         taken
     }
 
-    /// Signals that no more frames will arrive.
+    /// Signals that no more frames of the transfer will arrive.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the transfer isn't complete. The transfer can then be resumed.
+    /// [`ErrorKind::Io`] if the transfer isn't complete. It can be resumed then.
     pub fn end(&mut self) -> Result<()> {
         let message = match &self.state {
             State::Nothing => return Ok(()),
@@ -116,7 +116,7 @@ impl Receiver {
     pub fn break_off(&mut self) {
         self.state = State::Begin;
         match &mut self.store {
-            // Nothing has been received yet.
+            // No first frame was accepted yet, so there are no chunks.
             None => {}
             Some(store) => {
                 store.drop_partial();
@@ -128,13 +128,12 @@ impl Receiver {
     }
 
     /// Accepts all frames of a transfer. After an error of kind [`ErrorKind::Io`], such as a broken
-    /// connection, this method can be called again with the frames from
+    /// connection, the transfer can be resumed by calling this method again, with the frames from
     /// [`Frames::resume`](crate::Frames::resume).
     ///
     /// # Errors
     ///
-    /// The first error that the frames report, and the errors of [`push`](Self::push) and
-    /// [`end`](Self::end).
+    /// The first error in `frames`; the errors of [`push`](Self::push) and [`end`](Self::end).
     pub fn receive(&mut self, frames: impl IntoIterator<Item = Result<Frame>>) -> Result<()> {
         for frame in frames {
             match frame {
@@ -148,7 +147,8 @@ impl Receiver {
         self.end()
     }
 
-    /// Returns the token that a sender needs to resume the transfer.
+    /// Returns the token with which a sender can resume the transfer. It has the number of complete
+    /// chunks.
     pub fn token(&self) -> ResumeToken {
         ResumeToken {
             identity: self.begin.identity.clone(),
@@ -157,18 +157,18 @@ impl Receiver {
         }
     }
 
-    /// Returns the announcement in the first frame; empty before the frame arrives.
+    /// Returns the announcement from the first frame; empty if the first frame hasn't arrived.
     pub fn begin(&self) -> &Begin {
         &self.begin
     }
 
-    /// Returns the number of complete chunks, and the number of all chunks. The latter is 0 before
-    /// the first frame.
+    /// Returns the number of complete chunks, and the total number of chunks in the message. The
+    /// total is 0 if the first frame hasn't arrived.
     pub fn chunks(&self) -> (u64, u64) {
         (self.received, self.begin.chunk_count)
     }
 
-    /// Returns true if the whole message has arrived and matches its checksums.
+    /// Returns true if all frames of the message have arrived, and their checksums match.
     pub fn is_complete(&self) -> bool {
         matches!(self.state, State::Nothing)
     }
@@ -195,8 +195,8 @@ impl Receiver {
         }
     }
 
-    /// Compares a new transfer with the received chunks. Continues the transfer, or discards the
-    /// chunks.
+    /// Starts a transfer. If it resumes an earlier transfer, compares its announcement with that of
+    /// the earlier one, and keeps the chunks; otherwise, discards them.
     fn start(&mut self, begin: Begin) -> Result<()> {
         check_begin(&begin, &self.options)?;
         let (first, there) = (begin.first_chunk, self.received);
@@ -252,13 +252,13 @@ impl Receiver {
         }
         let found = crc32c::crc32c(trailer);
         check_crc32c("the trailer has", found, self.begin.trailer_crc32c)?;
-        // A resumed transfer has the same trailer.
+        // A resumed transfer repeats the trailer, which was parsed before.
         if self.trailer.is_none() {
             let parsed = Trailer::parse(trailer, self.options.limits())?;
             let mut parsed = parsed.metadata().clone();
             check_trailer(&parsed, &self.begin)?;
             parsed.source_crc32c = None;
-            // The nodes of the Merkle tree aren't sent.
+            // The receiver doesn't get the nodes of the message's Merkle tree.
             parsed.merkle_tree = None;
             for info in &mut parsed.chunks {
                 (info.offset, info.file, info.crc32c) = (0, 0, None);
@@ -319,7 +319,8 @@ impl Receiver {
         self.advance(len)
     }
 
-    /// Adds the path of the current chunk and the number of its received bytes to an error.
+    /// Adds the index and the field path of the current chunk to an error, and the number of the
+    /// chunk's bytes received so far.
     #[cold]
     fn in_chunk_at_hand(&self, error: Error) -> Error {
         let chunk = usize::try_from(self.received).unwrap_or(usize::MAX);
@@ -361,7 +362,7 @@ impl Receiver {
         meter.map_or(Ok(()), |meter| meter.advance(bytes))
     }
 
-    /// Returns the chunks and the trailer of a complete transfer.
+    /// Returns the chunks, the trailer and the options. Fails unless the transfer is complete.
     pub(crate) fn complete(self) -> Result<(Store, ChunkMetadata, ReceiveOptions)> {
         match (self.is_complete(), self.store, self.trailer) {
             (true, Some(store), Some(trailer)) => Ok((store, trailer, self.options)),
@@ -377,7 +378,7 @@ impl Receiver {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if the bytes aren't a frame.
+/// [`ErrorKind::InvalidMessage`] if the bytes aren't a serialized frame.
 pub fn decode_frame(bytes: Bytes) -> Result<Frame> {
     let undecodable = |error| invalid(format!("a frame can't be decoded: {error}"));
     prost::Message::decode(bytes).map_err(undecodable)

@@ -1,4 +1,4 @@
-//! Ways to use a received message: in memory, as a typed message, in a file, or as a handle.
+//! Getting the message out of a receiver: as bytes, as a generated type, in a file, or as a handle.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -18,7 +18,7 @@ use crate::receive::Receiver;
 use crate::store::{Spool, Store};
 
 impl Receiver {
-    /// Returns the bytes of the message.
+    /// Merges the received chunks, and returns the bytes of the message.
     ///
     /// # Errors
     ///
@@ -31,14 +31,14 @@ impl Receiver {
         }
     }
 
-    /// Decodes the message as a generated type. Values of type [`Bytes`] share the memory of the
-    /// received chunks, if the chunks are in memory.
+    /// Merges the received chunks, and decodes the message as a generated type. If the chunks are
+    /// in memory, fields of type [`Bytes`] share this memory.
     ///
     /// # Errors
     ///
     /// The errors of [`into_bytes`](Self::into_bytes);
     /// [`ErrorKind::InvalidMessage`](proto_splitter_core::ErrorKind::InvalidMessage) if the message
-    /// isn't of that type.
+    /// can't be decoded as `M`.
     pub fn into_message<M: prost::Message + Default>(self) -> Result<M> {
         let undecodable = |error| invalid(format!("the message can't be decoded: {error}"));
         match self.into_whole()? {
@@ -48,20 +48,19 @@ impl Receiver {
         .map_err(undecodable)
     }
 
-    /// Returns the message as a handle whose parts are read on demand. A message in memory is
-    /// written to a temporary file.
+    /// Returns the received chunks as a chunked file, whose parts are read on demand. If the chunks
+    /// are in memory, they are written to a temporary file.
     ///
     /// # Errors
     ///
-    /// The errors of [`into_bytes`](Self::into_bytes), except for errors from merging;
-    /// [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io).
+    /// The errors of [`into_reader`](Self::into_reader) and of [`ChunkedFile::from_source`].
     pub fn into_chunked_file(self) -> Result<ChunkedFile<Arc<dyn ReadAt>>> {
         let limits = self.options.limits().clone();
         ChunkedFile::from_source(self.into_reader()?, &limits)
     }
 
-    /// Returns the chunks and the trailer as the bytes of a `.cpb` file without a name. Chunks in
-    /// memory are written to a temporary file.
+    /// Returns the received chunks and the trailer as an unnamed file in the `.cpb` format. If the
+    /// chunks are in memory, they are written to a temporary file.
     ///
     /// # Errors
     ///
@@ -81,13 +80,14 @@ impl Receiver {
         }
     }
 
-    /// Returns the message as a handle that can be read while the rest of the message arrives.
-    /// Reads wait for missing parts. Returns `None` before the frames with the trailer have
-    /// arrived, and for a receiver in memory.
+    /// Returns a chunked file that can be read before the whole message has arrived. A read waits
+    /// until its bytes have arrived. Returns `None` for a receiver in memory, and before the whole
+    /// trailer has arrived.
     ///
-    /// Chunks are compared with their checksums before they can be read, but the message as a whole
-    /// isn't. Reads fail with [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) once the
-    /// transfer breaks off or the receiver is dropped before the end of the transfer.
+    /// Each chunk is compared with its checksum before it can be read, but the message as a whole
+    /// isn't. If the transfer breaks off, or the receiver is dropped before the end of the
+    /// transfer, reads of missing bytes fail with
+    /// [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io).
     ///
     /// # Errors
     ///
@@ -108,8 +108,8 @@ impl Receiver {
         Ok(Some(chunked))
     }
 
-    /// Writes the merged message to a file, which appears complete or not at all, and returns its
-    /// size in bytes.
+    /// Writes the merged message to a file, and returns the file's size in bytes. The file is
+    /// written atomically.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl Receiver {
     /// exists and `force` isn't set; [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) if
     /// writing fails.
     pub fn write_file(self, target: impl AsRef<Path>, force: bool) -> Result<u64> {
-        // Data from a network has no input file.
+        // The output doesn't derive from another file, since the message comes from the network.
         let file = AtomicFile::create(target, &MadeFrom::Nothing, force)?;
         file.write(|mut sink| self.write_to(&mut sink))
     }
@@ -127,7 +127,7 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// The errors of [`into_bytes`](Self::into_bytes), and
+    /// The errors of [`into_bytes`](Self::into_bytes);
     /// [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) if writing fails. After an error,
     /// discard the bytes already written to `sink`.
     pub fn write_to(self, sink: &mut impl Write) -> Result<u64> {
@@ -148,7 +148,8 @@ impl Receiver {
         match store {
             Store::Memory { chunks, .. } => {
                 let trailer = Trailer::from_metadata(trailer, TrailerUse::Whole, options.limits())?;
-                // The receiver has computed these checksums as the chunks arrived.
+                // These checksums were computed when the chunks arrived, so they needn't be
+                // computed again.
                 let sums = trailer.metadata().chunks.iter().map(|info| info.crc32c);
                 let sums: Vec<Option<u32>> = sums.collect();
                 let known = |chunk: usize| sums.get(chunk).copied().flatten();
@@ -168,13 +169,13 @@ fn finished(spool: &Spool, trailer: ChunkMetadata) -> Result<Arc<dyn ReadAt>> {
     Ok(spool.finish(trailer).map_err(Error::from)?)
 }
 
-/// A message that was received.
+/// A received message, which is merged from memory or from a file.
 enum Whole {
     Pieces(Pieces),
     File(Box<ChunkedFile<Arc<dyn ReadAt>>>, ReadOptions),
 }
 
-/// A message in pieces. Each piece is released after it was read.
+/// A message that consists of pieces in memory. Each piece is released after it was read.
 struct Pieces {
     queue: VecDeque<Bytes>,
     left: usize,

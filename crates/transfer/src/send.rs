@@ -1,4 +1,4 @@
-//! The sending half: from a message to its frames.
+//! Sending a message as frames.
 
 use std::fmt::{self, Write as _};
 
@@ -17,8 +17,8 @@ use crate::{
     DEFAULT_MAX_CHUNK_SIZE, DEFAULT_MAX_FRAME_SIZE, LEAST_MAX_FRAME_SIZE, MAX_SESSION_SIZE, VERSION,
 };
 
-/// Maximum overhead of a piece in a frame, in bytes: the tags and numbers in `Data`, and the tag
-/// and length around it.
+/// Maximum overhead of a piece in a frame, in bytes: the tags and numbers in its `Data` message,
+/// and the tag and length before this message.
 const DATA_OVERHEAD: usize = 64;
 
 /// Options for sending a message.
@@ -52,8 +52,8 @@ impl SendOptions {
         }
     }
 
-    /// Sets the options for splitting. Default: the extended profile, and chunks of at most
-    /// [`DEFAULT_MAX_CHUNK_SIZE`].
+    /// Sets the options for splitting the message into chunks. Default: the extended profile, and
+    /// chunks of at most [`DEFAULT_MAX_CHUNK_SIZE`].
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
         self.split = split;
@@ -68,8 +68,8 @@ impl SendOptions {
         self
     }
 
-    /// Sets the maximum size of a frame, unless it was set before. Useful for a transport whose
-    /// fastest frame size isn't the default.
+    /// Sets the maximum size of a frame, in bytes, unless it was set before. Use this to set a
+    /// default for a particular transport.
     #[must_use]
     pub const fn max_frame_size_if_unset(mut self, size: usize) -> Self {
         if self.max_frame_size.is_none() {
@@ -78,25 +78,25 @@ impl SendOptions {
         self
     }
 
-    /// Sets the level of zstd compression. Pieces that hardly shrink are sent uncompressed.
-    /// Default: `None`, which disables compression.
+    /// Sets the level of zstd compression for the pieces of chunks. Pieces that hardly shrink are
+    /// sent uncompressed. Default: `None`, which disables compression.
     #[must_use]
     pub const fn compression_level(mut self, level: Option<i32>) -> Self {
         self.compression_level = level;
         self
     }
 
-    /// Sets the name under which a receiver keeps its chunks, so that the transfer can be resumed.
-    /// The name must have at most [`MAX_SESSION_SIZE`] bytes, and be hard for others to guess.
-    /// Default: empty, which means that the transfer can be resumed only if the receiver identifies
-    /// the transfer in another way.
+    /// Sets the session name under which a receiver keeps the received chunks, so that the transfer
+    /// can be resumed. The name must have at most [`MAX_SESSION_SIZE`] bytes, and should be hard
+    /// for others to guess. Default: empty. Without a name, the transfer can only be resumed if the
+    /// receiver identifies it in another way.
     #[must_use]
     pub fn session(mut self, name: impl Into<Bytes>) -> Self {
         self.session = name.into();
         self
     }
 
-    /// Returns the name under which a receiver keeps its chunks.
+    /// Returns the session name under which a receiver keeps the received chunks.
     pub const fn get_session(&self) -> &Bytes {
         &self.session
     }
@@ -109,19 +109,19 @@ impl SendOptions {
         }
     }
 
-    /// Returns the level of zstd compression.
+    /// Returns the level of zstd compression; `None` if compression is disabled.
     pub const fn get_compression_level(&self) -> Option<i32> {
         self.compression_level
     }
 
-    /// Sets the listener for progress and cancellation. Default: none.
+    /// Sets the listener for progress, which can also cancel. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Returns the options for splitting.
+    /// Returns the options for splitting the message into chunks.
     pub const fn get_split(&self) -> &SplitOptions {
         &self.split
     }
@@ -152,7 +152,7 @@ impl SendOptions {
     }
 }
 
-/// The frames of one message, each made on demand.
+/// An iterator over the frames of a message, which are made on demand.
 ///
 /// A frame has at most [`SendOptions::max_frame_size`] bytes. Chunks aren't held in memory, so
 /// memory use doesn't depend on the size of the message.
@@ -175,13 +175,13 @@ pub struct Frames {
     state: State,
     options: SendOptions,
     meter: Meter,
-    /// Index of the first chunk to send. Earlier chunks are only read to compute their checksums.
+    /// Index of the first chunk to send. Earlier chunks are only read for their checksums.
     first_chunk: u64,
-    /// A piece that didn't fit in the previous frame.
+    /// A piece that was too large for the previous frame.
     pending: Option<Data>,
-    /// crc32c of the checksums of the chunks read so far.
+    /// crc32c of the concatenated checksums of the chunks read so far.
     sums: u32,
-    /// True if the current chunk is sent compressed.
+    /// True if the remaining pieces of the current chunk are compressed.
     compresses: bool,
 }
 
@@ -194,11 +194,12 @@ enum State {
 }
 
 impl Frames {
-    /// Splits a message and returns its frames.
+    /// Splits a message, and returns its frames.
     ///
     /// # Errors
     ///
-    /// The errors of [`SplitExt::plan`]; [`ErrorKind::InvalidConfig`] if an option is out of range.
+    /// The errors of [`SplitExt::plan`]; [`ErrorKind::InvalidConfig`] if an option has an invalid
+    /// value.
     pub fn new<S: ComposableSplitter + ?Sized>(
         splitter: &S,
         source: impl Into<SplitInput>,
@@ -207,9 +208,9 @@ impl Frames {
         Frames::resume(splitter, source, &ResumeToken::default(), options)
     }
 
-    /// Splits a message, and returns the frames that a receiver with the chunks in `token` lacks.
-    /// If the token belongs to another message, or to another split of the message, all frames are
-    /// returned.
+    /// Splits a message, and returns only the frames that a receiver with the chunks in `token`
+    /// lacks. If the token belongs to another message, or to a message that was split differently,
+    /// returns all frames.
     ///
     /// # Errors
     ///
@@ -256,7 +257,7 @@ impl Frames {
         })
     }
 
-    /// Returns the announcement in the first frame, before this frame is made.
+    /// Returns the announcement in the first frame; `None` after this frame was made.
     pub fn begin(&self) -> Option<&Begin> {
         match &self.state {
             State::Begin(_, begin, _) => Some(begin),
@@ -305,20 +306,21 @@ impl Frames {
         }
     }
 
-    /// Returns the number of content bytes that still fit into a frame.
+    /// Returns the number of bytes of a chunk that still fit into a frame.
     fn room(&self, frame: &Frame) -> usize {
         let used = frame.encoded_len() + 2 * DATA_OVERHEAD;
         self.options.get_max_frame_size().saturating_sub(used)
     }
 
-    /// Returns the next piece that the receiver lacks: at most `room` bytes, or the pending piece.
+    /// Returns the pending piece or, if there is none, the next piece of at most `room` bytes that
+    /// the receiver lacks. Returns `None` at the end of the message.
     fn next_data(&mut self, pieces: &mut ChunkPieces, room: usize) -> Result<Option<Data>> {
         if let Some(data) = self.pending.take() {
             return Ok(Some(data));
         }
         loop {
-            // A nearly full frame is sent without another piece, since tiny pieces have more
-            // overhead than content.
+            // If little room is left, makes a piece for the next frame instead, since a tiny piece
+            // has more overhead than content.
             let len = if room < LEAST_MAX_FRAME_SIZE / 4 {
                 self.options.get_max_frame_size() - 4 * DATA_OVERHEAD
             } else {
@@ -350,8 +352,8 @@ impl Frames {
         {
             let size = data.content.len() as u64;
             let compressed = compress(&data.content, level)?;
-            // After a piece that hardly shrinks, the rest of the chunk is sent uncompressed, since
-            // it consists of weights, which hardly ever shrink.
+            // If a piece hardly shrinks, sends the rest of its chunk uncompressed. The chunk
+            // probably consists of weights, which hardly ever shrink.
             self.compresses = (compressed.len() as u64) < size - size / 8;
             if self.compresses {
                 data.content = compressed.into();
@@ -381,12 +383,13 @@ fn compress(content: &[u8], level: i32) -> Result<Vec<u8>> {
 
 #[cfg(not(feature = "zstd"))]
 fn compress(content: &[u8], _level: i32) -> Result<Vec<u8>> {
-    // `SendOptions::check` refuses compression in this build.
+    // This function isn't called in this build, in which `SendOptions::check` refuses compression.
     Ok(content.to_vec())
 }
 
-/// Returns the identity of a plan: a hash of its type, and of the kind, size and path of each
-/// chunk. The chunks' content isn't known yet; its checksum is compared at the end.
+/// Returns the identity of a plan, which is a hash of the message's type and size, and of the kind,
+/// size and path of each chunk. The content of the chunks isn't known yet; the checksums in the
+/// last frame cover it.
 fn identity(plan: &SplitPlan) -> Bytes {
     struct Hashed(HighwayHasher);
     impl fmt::Write for Hashed {

@@ -1,4 +1,5 @@
-//! Errors in gRPC's form: a code, and details with the location.
+//! Conversion of errors to gRPC's form: a status code, a message, and details with the error's
+//! location.
 
 use bytes::Bytes;
 use prost::Message;
@@ -7,10 +8,10 @@ use proto_splitter_core::{Error, ErrorKind};
 
 use crate::proto::ErrorDetail;
 
-/// The type URL of the detail.
+/// Type URL of an [`ErrorDetail`] in a `google.rpc.Status`.
 const DETAIL_TYPE: &str = "type.googleapis.com/proto_splitter.transfer.ErrorDetail";
 
-/// `google.rpc.Status`, which is the content of gRPC's `grpc-status-details-bin`.
+/// `google.rpc.Status`, which gRPC transmits as `grpc-status-details-bin`.
 #[derive(Clone, PartialEq, Message)]
 struct RpcStatus {
     #[prost(int32, tag = "1")]
@@ -21,8 +22,8 @@ struct RpcStatus {
     details: Vec<Any>,
 }
 
-/// Returns the number of the gRPC status code for a kind of error. A transfer that broke off has
-/// the code 14 (`UNAVAILABLE`), since it can be resumed.
+/// Returns the number of the gRPC status code for a kind of error. An I/O error, such as a transfer
+/// that broke off, has the code 14 (`UNAVAILABLE`), since the transfer can be resumed.
 ///
 /// ```
 /// use proto_splitter_core::ErrorKind;
@@ -54,10 +55,10 @@ pub const fn code(kind: ErrorKind) -> i32 {
     }
 }
 
-/// Maximum size of a line or path in a status, in bytes, since peers limit the size of headers.
+/// Maximum size of a message or path in a status, in bytes: 1 KiB. Peers limit the size of headers.
 const LONGEST: usize = 1024;
 
-/// Returns the message of an error in one line, shortened to fit into a status.
+/// Returns the message of an error in one line, truncated to fit into a status.
 pub fn message(error: &Error) -> String {
     shortened(error.to_string())
 }
@@ -71,8 +72,8 @@ fn shortened(mut text: String) -> String {
     text
 }
 
-/// Returns the details of an error for `grpc-status-details-bin`: a `google.rpc.Status` with one
-/// [`ErrorDetail`].
+/// Returns the value of `grpc-status-details-bin` for an error: a serialized `google.rpc.Status`
+/// that contains an [`ErrorDetail`].
 pub fn details(error: &Error) -> Bytes {
     let detail = ErrorDetail {
         kind: format!("{:?}", error.kind()),
@@ -92,7 +93,7 @@ pub fn details(error: &Error) -> Bytes {
     status.encode_to_vec().into()
 }
 
-/// Returns the detail that [`details`] encoded, if there is one.
+/// Returns the [`ErrorDetail`] from bytes that [`details`] returned; `None` if there is none.
 pub fn parse_details(bytes: &[u8]) -> Option<ErrorDetail> {
     let status = RpcStatus::decode(bytes).ok()?;
     let any = (status.details.iter()).find(|any| any.type_url == DETAIL_TYPE)?;

@@ -1,4 +1,4 @@
-//! A receiver's storage for chunks.
+//! The storage of a receiver for the chunks of a message.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -13,28 +13,28 @@ use record_file::{Compression, RecordInPieces, RecordWriter, WriterOptions};
 
 use crate::arriving::{Arriving, Shared};
 
-/// Limit on the memory allocated for bytes that haven't arrived: 1 MiB plus the number of bytes
-/// that have arrived.
+/// Limit on the memory allocated for bytes that haven't arrived yet: 1 MiB, in addition to the
+/// number of bytes that have arrived.
 const MOST_AHEAD: u64 = 1 << 20;
 
-/// Chunks smaller than this, in bytes, are copied out of their frame.
+/// Size in bytes below which a chunk is copied, rather than sharing the memory of its frame.
 const SMALL: usize = 4096;
 
-/// The place where chunks are stored. The storage is created once the size of the chunks is known.
+/// The kind of storage for chunks. The storage itself is created when a transfer starts.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     Memory,
-    /// A file without a name in this folder, or in the folder for temporary files.
+    /// An unnamed file in this folder; `None` means the system's folder for temporary files.
     File(Option<PathBuf>),
 }
 
-/// The complete chunks, in index order, and the current chunk.
+/// The complete chunks of a message, in order, and the received part of the current chunk.
 #[derive(Debug)]
 pub(crate) enum Store {
     Memory {
         chunks: Vec<Bytes>,
         partial: Vec<u8>,
-        /// Number of bytes in `chunks`.
+        /// Total number of bytes in `chunks`.
         whole: u64,
     },
     File(Box<Spool>),
@@ -49,13 +49,13 @@ impl Store {
         }
     }
 
-    /// Adds a chunk that arrived in one piece.
+    /// Adds a whole chunk.
     pub(crate) fn add_whole(&mut self, chunk: Bytes) -> Result<()> {
         match self {
             Store::Memory { chunks, whole, .. } => {
                 *whole += chunk.len() as u64;
-                // A chunk shares the memory of its frame. Small chunks are copied, so that they
-                // don't keep a whole frame alive.
+                // A chunk from a single frame shares the frame's memory. A small chunk is copied,
+                // since it would otherwise keep the memory of the whole frame allocated.
                 let chunk = if chunk.len() < SMALL {
                     Bytes::from(BytesMut::from(&chunk[..]))
                 } else {
@@ -68,13 +68,13 @@ impl Store {
         }
     }
 
-    /// Begins a chunk of `size` bytes.
+    /// Starts a chunk that will have `size` bytes.
     pub(crate) fn begin(&mut self, size: u64) -> Result<()> {
         match self {
             Store::Memory { partial, whole, .. } => {
-                // Memory is allocated as bytes arrive, since the announced size can't be trusted.
-                // After the first of many chunks, enough bytes have arrived to allocate each chunk
-                // at once, so the chunks aren't copied as they grow.
+                // The size isn't trusted, so at most as much memory is allocated in advance as
+                // bytes have arrived, plus 1 MiB. Usually, this is enough for all chunks after the
+                // first ones, which then needn't be reallocated as they grow.
                 let most = whole.saturating_add(MOST_AHEAD);
                 let ahead = usize::try_from(size.min(most)).unwrap_or_default();
                 *partial = Vec::with_capacity(ahead);
@@ -84,12 +84,13 @@ impl Store {
         }
     }
 
-    /// Adds the next bytes of the current chunk, which lacks `left` bytes including these.
+    /// Adds the next bytes of the current chunk. `left` is the number of bytes that the chunk
+    /// lacked before.
     pub(crate) fn push(&mut self, piece: &[u8], left: u64) -> Result<()> {
         match self {
             Store::Memory { partial, .. } => {
                 if partial.capacity() - partial.len() < piece.len() {
-                    // The buffer doubles, up to the size of the chunk.
+                    // Doubles the size of the buffer, but not beyond the size of the chunk.
                     let left = usize::try_from(left).unwrap_or(usize::MAX);
                     let more = partial.len().max(piece.len()).min(left);
                     partial.reserve_exact(more);
@@ -101,7 +102,7 @@ impl Store {
         }
     }
 
-    /// Ends the current chunk.
+    /// Ends the current chunk, which is complete.
     pub(crate) fn finish_chunk(&mut self) -> Result<()> {
         match self {
             Store::Memory {
@@ -117,7 +118,7 @@ impl Store {
         }
     }
 
-    /// Discards the current chunk.
+    /// Discards the current chunk, which is incomplete.
     pub(crate) fn drop_partial(&mut self) {
         match self {
             Store::Memory { partial, .. } => *partial = Vec::new(),
@@ -126,13 +127,13 @@ impl Store {
     }
 }
 
-/// A `.cpb` file without a name that grows chunk by chunk.
+/// An unnamed file in the `.cpb` format, which grows with each chunk that arrives.
 #[derive(Debug)]
 pub(crate) struct Spool {
     file: Arc<File>,
-    /// Offset of the first record.
+    /// Offset of the first record in the file.
     start: u64,
-    /// Offset for the next record.
+    /// Offset at which the next record starts, after the last complete record.
     end: u64,
     offsets: Vec<u64>,
     record: Option<RecordInPieces<Arc<File>>>,
@@ -140,7 +141,7 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    /// Creates a file without a name in a folder, or in the folder for temporary files.
+    /// Creates an unnamed file in a folder; `None` means the system's folder for temporary files.
     pub(crate) fn create(folder: Option<&Path>) -> Result<Spool> {
         let file = match folder {
             Some(folder) => tempfile::tempfile_in(folder)?,
@@ -161,7 +162,7 @@ impl Spool {
         })
     }
 
-    /// Adds a chunk that arrived in one piece.
+    /// Adds a whole chunk to the file.
     pub(crate) fn add_whole(&mut self, chunk: &[u8]) -> Result<()> {
         self.begin(chunk.len() as u64)?;
         self.push(chunk)?;
@@ -192,7 +193,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Returns a writer at the end of the last whole record, which overwrites the remains of an
+    /// Returns a writer that starts after the last complete record. Removes the bytes of an
     /// incomplete chunk.
     fn writer(&self) -> Result<RecordWriter<Arc<File>>> {
         self.file.set_len(self.end)?;
@@ -201,13 +202,13 @@ impl Spool {
         Ok(RecordWriter::starting_at(file, self.end)?)
     }
 
-    /// Notifies waiting readers. If `broken` is true, no more chunks will arrive for now.
+    /// Tells readers that wait for bytes whether the transfer broke off. If so, their reads fail.
     pub(crate) fn tell(&self, broken: bool) {
         self.shared.set_broken(broken);
     }
 
-    /// Returns the file that will contain all chunks in `trailer`, and `trailer` with the chunks'
-    /// positions. Reads wait for missing bytes.
+    /// Returns a view of the file, whose reads wait until their bytes have arrived, and a copy of
+    /// `trailer` with the positions that the chunks will have.
     pub(crate) fn arriving(
         &self,
         mut trailer: ChunkMetadata,
@@ -222,7 +223,7 @@ impl Spool {
         Ok((Arc::new(arriving), trailer))
     }
 
-    /// Writes the trailer, and returns the file.
+    /// Writes the trailer after the last chunk, and returns the complete file.
     pub(crate) fn finish(&self, mut trailer: ChunkMetadata) -> io::Result<Arc<File>> {
         for (info, offset) in trailer.chunks.iter_mut().zip(&self.offsets) {
             (info.offset, info.file) = (*offset, 0);
@@ -264,7 +265,7 @@ mod tests {
         store.push(&vec![2; MIB], 1 << 20).unwrap();
         store.finish_chunk().unwrap();
 
-        // The chunk is allocated at once, since the same number of bytes arrived before it.
+        // Enough bytes have arrived before to allocate the whole chunk at once.
         store.begin(3 << 20).unwrap();
         assert_eq!(room(&store), 3 * MIB);
         store.drop_partial();

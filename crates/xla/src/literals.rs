@@ -15,18 +15,19 @@ const MAX_DEPTH: usize = 32;
 /// Maximum size of a name or a shape, in bytes.
 const MAX_SMALL: u64 = 1 << 20;
 
-/// The form in which a literal stores its elements.
+/// The encoding of the elements in a literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Elements have the same bytes as in memory, and are in a bytes field or a packed field.
+    /// The elements have the same bytes as in memory, in a bytes field or a packed field.
     Raw,
-    /// Packed varints, of which only this many low bytes each are used.
+    /// The elements are packed varints. Of each, only this number of low bytes is used.
     Varints(usize),
-    /// Several elements share a byte. Their order in the byte is unknown.
+    /// Several elements share a byte, in an unknown order.
     Packed,
 }
 
-/// The element types: the number of each, the type, the field with the elements, and their form.
+/// The element types: the number of each type in XLA's schema, the type itself, the number of the
+/// field that contains the elements, and their encoding.
 const TYPES: &[(u64, DType, u32, Form)] = &[
     (1, DType::Bool, 2, Form::Varints(1)),
     (2, DType::I8, 15, Form::Raw),
@@ -56,7 +57,7 @@ const TYPES: &[(u64, DType, u32, Form)] = &[
     (33, DType::F8E8M0, 33, Form::Raw),
 ];
 
-/// Number of the tuple type.
+/// Number of the tuple type in XLA's schema.
 const TUPLE: u64 = 13;
 
 /// A constant, and the location of its elements in the message.
@@ -64,12 +65,13 @@ const TUPLE: u64 = 13;
 struct Literal {
     info: TensorInfo,
     form: Form,
-    /// True if the elements along the last dimension are contiguous.
+    /// True if the elements are stored in C order, in which those along the last dimension are
+    /// contiguous.
     in_order: bool,
     pieces: Vec<Range<u64>>,
 }
 
-/// The constants in a message with a module.
+/// The constants in the module that a message contains.
 pub(crate) struct Literals {
     message: Arc<dyn ReadAt>,
     /// Field numbers that lead from the message to the module.

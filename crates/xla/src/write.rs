@@ -178,7 +178,6 @@ impl Draft {
     /// would have more than [`MAX_MERGE_RECORD`] bytes, its large values are moved to separate
     /// records, which override values inside of the record. [`SplitProto`](crate::SplitProto)
     /// supports these overrides, but XLA's reader rejects them.
-    /// overrides.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The code generated from `shelf.proto`, which a test keeps up to date.
+//! Code generated from `shelf.proto`. A test checks that it is up to date.
 
 #![allow(
     dead_code,

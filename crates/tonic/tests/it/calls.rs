@@ -1,4 +1,4 @@
-//! Sending and receiving messages in gRPC calls.
+//! Tests of sending and receiving messages in gRPC calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +47,7 @@ async fn messages_of_all_sizes_arrive_with_default_limits() {
     assert_eq!(files(folder.path()), 0);
 }
 
-/// Returns a request to store the message in `to`.
+/// Returns a request to store the message in the kind of storage `to`, such as a file.
 fn put_to(to: &str, frames: Outgoing) -> Request<Outgoing> {
     let mut request = Request::new(frames);
     request.metadata_mut().insert("to", to.parse().unwrap());
@@ -69,8 +69,8 @@ async fn a_file_is_sent_and_received_as_a_file() {
     let written = std::fs::read(folder.path().join("put.pb")).unwrap();
     assert!(written == sent.encode_to_vec());
 
-    // An existing file is not replaced, and the sender gets the error before it has sent
-    // everything.
+    // An existing file is not replaced. The sender gets the error before it has sent the whole
+    // message.
     let again = send(|frames| client.put(put_to("file", frames)), &source).await;
     let status = again.unwrap_err();
     assert_eq!(status.code(), Code::AlreadyExists, "{status}");
@@ -94,7 +94,7 @@ async fn a_server_answers_with_a_message_of_any_size() {
     let got: Trace = Receive::new().message(frames).await.unwrap();
     assert!(got == sent);
 
-    // Receives the message as a handle, and reads parts while the rest arrives.
+    // Receives the message as a handle, and reads parts of it before the whole message has arrived.
     let frames = client.get(wanted()).await.unwrap().into_inner();
     let handle = Receive::new().handle(frames).await.unwrap();
     let (file, descriptor) = (handle.file(), sent.descriptor());
@@ -169,7 +169,7 @@ async fn an_error_of_the_source_is_the_senders_and_nothing_is_left() {
         .unwrap_err();
     assert!(status.message().contains("no such file"), "{status}");
 
-    // The source is a file that is truncated after it was opened.
+    // The source is a file that is truncated after it was opened, so reading it fails.
     let source = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(source.path(), trace(300).encode_to_vec()).unwrap();
     let opened = Source::open_as::<Trace>(source.path()).unwrap();
@@ -196,7 +196,7 @@ async fn a_server_that_takes_nothing_is_sent_little_and_a_deadline_ends_it() {
         request.set_timeout(Duration::from_millis(700));
         request
     };
-    // All samples share memory.
+    // All samples share the same memory.
     let sample = trace(1).samples.remove(0);
     let large = Trace {
         name: "large".into(),

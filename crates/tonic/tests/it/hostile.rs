@@ -1,4 +1,5 @@
-//! Peers that lie, stall or never end: each call ends in one status with a clear line.
+//! Tests with peers that send false frames, stall, or never end. Each call must end with one status
+//! that has a clear message.
 
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ fn sent() -> Vec<Frame> {
     frames.collect::<Result<_>>().unwrap()
 }
 
-/// Sends these frames to each kind of receiver, and returns the statuses. Checks that no files are
-/// left.
+/// Sends these frames to each kind of receiver, and returns the statuses of the calls. Checks that
+/// the receivers leave no files. If `ends` is false, the stream stays open after the frames.
 async fn refused(make: impl Fn() -> Vec<Frame>, ends: bool) -> Vec<Status> {
     let folder = tempdir().unwrap();
     let mut service = Service::new(folder.path());
@@ -44,7 +45,8 @@ async fn refused(make: impl Fn() -> Vec<Frame>, ends: bool) -> Vec<Status> {
     said
 }
 
-/// Returns a stream without frames, which either ends or stays open.
+/// Returns the remainder of a stream after its frames: a stream that ends, or one that stays open
+/// without any frames.
 fn rest(ends: bool) -> Box<dyn Stream<Item = Frame> + Send + Unpin> {
     if ends {
         Box::new(tokio_stream::empty())
@@ -167,7 +169,7 @@ async fn a_lie_ends_the_call_although_the_peer_then_stalls() {
     frames.swap(3, 4);
     let frames = tokio_stream::iter(frames.into_iter().map(Ok::<_, Status>));
     let frames = frames.chain(tokio_stream::pending());
-    // Without a limit, the receiver waits for the next frame indefinitely.
+    // Without an idle timeout, the receiver waits for the next frame indefinitely.
     let receive = Receive::new()
         .idle_timeout(None)
         .folder(folder.path().to_owned());
@@ -188,7 +190,7 @@ async fn an_endless_peer_is_stopped_by_what_it_announced_and_by_time() {
     let status = client.put(endless).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument, "{status}");
 
-    // The limit on the total time also ends a transfer that sends a little data now and then.
+    // The limit on the total time also ends a transfer whose frames arrive slowly, but regularly.
     let slow = tokio_stream::iter(sent()).then(|frame| async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         Ok::<_, Status>(frame)

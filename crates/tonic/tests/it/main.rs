@@ -1,4 +1,4 @@
-//! Tests over real connections.
+//! Tests over real network connections.
 
 #![allow(
     clippy::unwrap_used,

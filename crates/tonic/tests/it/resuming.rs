@@ -1,4 +1,4 @@
-//! Transfers over connections that break.
+//! Tests of transfers over connections that break.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn a_connection_that_is_cut_ten_times_resumes() {
     let service = Service::new(folder.path());
     let server = served(service.clone()).await;
     let sent = trace(60);
-    // The 6 MB are cut after different numbers of bytes.
+    // The connections for the 6 MB of the message are cut after different numbers of bytes.
     let after = (0..10).map(|at| 350_000 + at * 37_411 % 300_000).collect();
     let cutter = Cutter::new(server, after).await;
     let client = client(cutter.address).await;
@@ -33,7 +33,8 @@ async fn a_connection_that_is_cut_ten_times_resumes() {
         let mut client = client.clone();
         async move { client.resume(token).await }
     };
-    // On a busy machine, several connections in a row may break before the receiver makes progress.
+    // On a busy machine, several consecutive connections may break before the receiver makes
+    // progress.
     let retry = Retry::new().attempts(20).pause(Duration::from_millis(10));
     let stored = send_resuming(put, ask, &sent, &small_chunks(), retry).await;
     assert_eq!(stored.unwrap().into_inner().size, 60);
@@ -60,7 +61,7 @@ async fn a_transfer_that_hangs_is_taken_over_and_adds_no_more() {
                 .await
         }
     });
-    // The token contains the chunks that have arrived.
+    // The token must include the chunks that have arrived so far.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let question = ResumeToken {
         session: Bytes::from_static(b"one"),
@@ -70,7 +71,7 @@ async fn a_transfer_that_hangs_is_taken_over_and_adds_no_more() {
     assert!(token.chunks > 0 && token == inbox.token(&question));
     let rest = Outgoing::resume(SizeSplitter, &sent, token, &options).unwrap();
     assert!(inbox.message::<Trace>(rest.results()).await.unwrap() == sent);
-    // The connection broke unnoticed, and a frame arrives only now.
+    // The old connection broke unnoticed, and one of its frames arrives only now.
     sender.send(Ok(frames[early].clone())).unwrap();
     assert_eq!(old.await.unwrap().unwrap_err().code(), Code::Aborted);
 }

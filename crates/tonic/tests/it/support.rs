@@ -1,4 +1,4 @@
-//! A server on its own port, its clients, and a connection that can be cut.
+//! A service on a real port, its clients, and a proxy that cuts connections.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use crate::shelf::shelf_client::ShelfClient;
 use crate::shelf::shelf_server::{Shelf, ShelfServer};
 use crate::shelf::{Stored, Trace, Wanted};
 
-/// Time that an impatient service waits for a stalled sender.
+/// Idle timeout of a service that [`Service::impatient`] returns.
 pub(crate) const IDLE: Duration = Duration::from_millis(300);
 
 #[derive(Clone)]
@@ -32,7 +32,7 @@ pub(crate) struct Service {
     pub(crate) inbox: Inbox,
     pub(crate) receive: Receive,
     pub(crate) traces: Arc<Mutex<HashMap<String, Trace>>>,
-    /// Folder for files and chunks.
+    /// Folder for received files and temporary files.
     pub(crate) folder: PathBuf,
 }
 
@@ -50,7 +50,7 @@ impl Service {
         }
     }
 
-    /// Returns this service, changed to wait for a frame for at most [`IDLE`].
+    /// Returns the service with an idle timeout of [`IDLE`].
     pub(crate) fn impatient(self) -> Service {
         let receive = self.receive.idle_timeout(IDLE);
         Service {
@@ -126,12 +126,12 @@ impl Shelf for Service {
     }
 }
 
-/// Runs a service until the runtime of the test ends.
+/// Runs a service on a free port until the runtime of the test ends, and returns its address.
 pub(crate) async fn served(service: Service) -> SocketAddr {
     run(Server::builder().add_service(ShelfServer::new(service))).await
 }
 
-/// Runs a service that accepts only calls with this authorization.
+/// Runs a service like [`served`]. The service only accepts calls with this authorization.
 pub(crate) async fn served_for(service: Service, authorization: &'static str) -> SocketAddr {
     let check = move |request: Request<()>| match request.metadata().get("authorization") {
         Some(said) if said == authorization => Ok(request),
@@ -158,7 +158,7 @@ pub(crate) async fn client(address: SocketAddr) -> ShelfClient<Channel> {
     ShelfClient::new(channel(address))
 }
 
-/// Returns a trace of `samples` different samples, each of 100,000 bytes.
+/// Returns a trace that consists of `samples` samples with 100,000 bytes each. All samples differ.
 pub(crate) fn trace(samples: usize) -> Trace {
     let sample = |at: usize| {
         let numbers = (0..12_500).map(|number| (number * (at as u64 + 3)).to_le_bytes());
@@ -170,7 +170,8 @@ pub(crate) fn trace(samples: usize) -> Trace {
     }
 }
 
-/// Returns options for chunks of about one sample, so that a transfer has many chunks.
+/// Returns options with a maximum chunk size of about one sample, so that a transfer has many
+/// chunks.
 pub(crate) fn small_chunks() -> SendOptions {
     let split = SplitOptions::new()
         .max_chunk_size(150_000)
@@ -178,21 +179,20 @@ pub(crate) fn small_chunks() -> SendOptions {
     SendOptions::new().split(split).max_frame_size(40_000)
 }
 
-/// Counts the files in a folder. Chunks are in files without a name, which don't count.
+/// Returns the number of files in a folder. Files with chunks don't count, since they have no name.
 pub(crate) fn files(folder: &Path) -> usize {
     folder.read_dir().unwrap().count()
 }
 
-/// A proxy that forwards connections to `to`, and cuts each connection after the number of bytes in
-/// `budget`. The budget doubles with each cut.
+/// A proxy that forwards connections to a server, and cuts some of them.
 pub(crate) struct Cutter {
     pub(crate) address: SocketAddr,
     cuts: Arc<AtomicU64>,
 }
 
 impl Cutter {
-    /// Creates a proxy that cuts as many connections as `after` has elements, each after that many
-    /// bytes from the client.
+    /// Creates a proxy for the server at `to`. It cuts one connection for each element of `after`,
+    /// once the client has sent this number of bytes. Later connections aren't cut.
     pub(crate) async fn new(to: SocketAddr, after: Vec<usize>) -> Cutter {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -220,7 +220,8 @@ impl Cutter {
     }
 }
 
-/// Forwards both ways. Returns `None` if the budget was used up, which cuts the connection.
+/// Forwards bytes in both directions until a side closes the connection. Returns `None` once the
+/// client has sent more than `budget` bytes; the connection is cut then.
 async fn forward(mut from: TcpStream, mut to: TcpStream, budget: Option<usize>) -> Option<()> {
     let (mut left, mut there, mut back) = (budget, vec![0; 16 << 10], vec![0; 16 << 10]);
     loop {

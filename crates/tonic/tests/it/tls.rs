@@ -1,4 +1,4 @@
-//! Calls over TLS, with a certificate generated for the test.
+//! Tests of calls over TLS, with a certificate that the test generates.
 
 use proto_splitter_tonic::send;
 use tempfile::tempdir;

@@ -1,8 +1,8 @@
-//! Runs of the fuzz target with the same bytes each time.
+//! Runs the fuzz target with the same pseudorandom bytes each time.
 
 use crate::targets::{receiver, seeds};
 
-/// Number of mutations of each seed.
+/// Number of mutated inputs for each seed.
 const CHANGES: u64 = 150;
 
 #[test]

@@ -1,4 +1,5 @@
-//! Senders that lie. Each transfer is refused with a one-line error, wherever the lie is.
+//! Tests with senders of false frames. Each transfer must be refused with a one-line error,
+//! whichever part of a frame is false.
 
 use std::cell::Cell;
 
@@ -31,7 +32,7 @@ fn end(sent: &mut [Frame]) -> &mut End {
     sent.last_mut().unwrap().end.as_mut().unwrap()
 }
 
-/// Makes the first frame announce and contain this trailer.
+/// Changes the first frame so that it announces and contains this trailer.
 fn announced(sent: &mut [Frame], trailer: Vec<u8>) {
     begin(&mut sent[0]).trailer_size = trailer.len() as u64;
     begin(&mut sent[0]).trailer_crc32c = crc32c::crc32c(&trailer);
@@ -217,7 +218,7 @@ fn an_endless_sender_is_stopped_by_what_it_announced() {
     assert!(receiver.receive(frames).is_err());
     assert!(taken.get() < 100);
 
-    // A trailer that never ends.
+    // A sender that never stops sending bytes of the trailer.
     let mut first = sent[0].clone();
     begin(&mut first).trailer_size = 64 << 20;
     first.data.clear();
@@ -278,7 +279,8 @@ proptest! {
                 .map_err(|error| Error::new(ErrorKind::InvalidMessage, error.to_string()))
         });
         let mut receiver = Receiver::in_memory(&ReceiveOptions::new());
-        // A flipped bit in the announcement may have no effect on the merged message.
+        // A flipped bit in the announcement may be accepted, but the merged message must be the
+        // same.
         if receiver.receive(frames).is_ok() && let Ok(received) = receiver.into_bytes() {
             prop_assert!(received == message.encode_to_vec());
         }

@@ -1,4 +1,4 @@
-//! Transfers that break off.
+//! Tests of resuming transfers that break off.
 
 use prost::Message;
 use proto_splitter_core::Result;
@@ -23,7 +23,7 @@ fn a_transfer_that_breaks_at_every_frame_sends_no_whole_chunk_twice() {
         Receiver::in_file(None, &options),
     ] {
         let mut sent = 0;
-        // Each attempt sends seven more frames. A chunk of 20,000 bytes takes five.
+        // Each attempt sends at most twenty frames. A chunk of 20,000 bytes takes about five.
         let mut tries = 0;
         loop {
             let rest = resumed(&receiver.token(), &small_chunks());
@@ -40,7 +40,7 @@ fn a_transfer_that_breaks_at_every_frame_sends_no_whole_chunk_twice() {
             assert!(tries < 100, "no progress");
         }
         assert!(tries > 2);
-        // Each attempt repeats less than one chunk.
+        // Each attempt may repeat some frames, but fewer than those of a whole chunk.
         assert!(sent < whole.len() + (tries + 1) * 20, "{sent}");
         assert!(receiver.into_bytes().unwrap() == expected);
     }
@@ -55,7 +55,7 @@ fn a_token_of_another_message_starts_from_the_beginning() {
     let token = receiver.token();
     assert!(token.chunks > 0);
 
-    // Another split has different chunks.
+    // If the message is split differently, it has other chunks.
     let other = resumed(&token, &SendOptions::new());
     assert_eq!(other[0].begin.as_ref().unwrap().first_chunk, 0);
     receiver.receive(other.into_iter().map(Ok)).unwrap();
@@ -80,8 +80,8 @@ fn what_changed_since_the_transfer_broke_off_is_found_at_the_end() {
     assert!(receiver.receive(some.into_iter().take(30).map(Ok)).is_err());
     let token = receiver.token();
     assert!(token.chunks > 1);
-    // A message with the same sizes in the same places, but with another value in the part already
-    // sent.
+    // A message whose parts have the same sizes and paths, but in which a value that was already
+    // sent differs.
     let mut changed = message();
     let name = changed.name.as_mut().unwrap();
     name.replace_range(..1, "x");

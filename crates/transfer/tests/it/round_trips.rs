@@ -1,4 +1,5 @@
-//! The received message equals the sent one, however it is cut and stored.
+//! Tests that a received message equals the message that was sent, for any split and kind of
+//! storage.
 
 use prost::Message;
 use prost_reflect::ReflectMessage;
@@ -55,7 +56,8 @@ fn a_frame_is_never_larger_than_asked_for() {
         let frames = frames(&message, &options);
         let largest = frames.iter().map(Message::encoded_len).max().unwrap();
         assert!(largest <= size, "{largest} of {size}");
-        // Half-empty frames take as much memory as full ones.
+        // On average, frames must be at least half full, since a half-empty frame uses as much
+        // memory as a full one.
         let sent: usize = frames.iter().map(Message::encoded_len).sum();
         assert!(
             frames.len() <= 2 * sent / size + 12,
@@ -128,7 +130,7 @@ fn a_handle_reads_what_has_come_and_waits_for_the_rest() {
     let mut sent = frames(&message, &small_chunks()).into_iter();
     let mut receiver = Receiver::in_file(None, &ReceiveOptions::new());
     assert!(receiver.handle().unwrap().is_none());
-    // Pushes the trailer, and part of chunk 0.
+    // Pushes the whole trailer, and a part of chunk 0.
     receiver.push(sent.next().unwrap()).unwrap();
     let file = receiver.handle().unwrap().unwrap();
     let options = ReadOptions::new().descriptor(message.descriptor());

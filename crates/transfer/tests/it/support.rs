@@ -1,4 +1,4 @@
-//! Messages and options for the tests.
+//! A message and options that the tests share.
 
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
 use proto_splitter_core::Result;
@@ -6,7 +6,8 @@ use proto_splitter_core::split::{SizeSplitter, SplitOptions};
 use proto_splitter_transfer::proto::Frame;
 use proto_splitter_transfer::{Frames, SendOptions};
 
-/// Returns text that compresses to about half its size and never repeats.
+/// Returns text of `len` hexadecimal digits, which never repeats, and compresses to about half its
+/// size.
 pub(crate) fn text(seed: u32, len: usize) -> String {
     let mut state = seed;
     let mut digit = || {
@@ -16,7 +17,7 @@ pub(crate) fn text(seed: u32, len: usize) -> String {
     (0..len).map(|_| digit()).collect()
 }
 
-/// Returns a message that [`small_chunks`] cuts into a dozen chunks.
+/// Returns a message that is split into a dozen chunks with the options from [`small_chunks`].
 pub(crate) fn message() -> FileDescriptorProto {
     let name = |at: u32| DescriptorProto {
         name: Some(text(at, 20_000)),
@@ -30,7 +31,7 @@ pub(crate) fn message() -> FileDescriptorProto {
     }
 }
 
-/// Returns options that cut [`message`] into a dozen chunks, and the chunks into frames of 4 KiB.
+/// Returns options that split [`message`] into a dozen chunks, and the chunks into frames of 4 KiB.
 pub(crate) fn small_chunks() -> SendOptions {
     let split = SplitOptions::new()
         .max_chunk_size(40_000)

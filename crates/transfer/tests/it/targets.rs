@@ -1,5 +1,5 @@
-//! The fuzz target of this crate. `/fuzz` runs it with libFuzzer, and `fuzzed.rs` with the same
-//! bytes each time.
+//! The fuzz target of this crate. The workspace in `/fuzz` runs it with libFuzzer, and `fuzzed.rs`
+//! runs it with the same bytes each time.
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::split::{Profile, SizeSplitter, SplitOptions};
 use proto_splitter_transfer::{Frames, ReceiveOptions, Receiver, SendOptions, decode_frame};
 
-/// Returns low limits, so that the target also exceeds them.
+/// Returns options with low limits, so that inputs of the fuzzer can exceed them.
 fn options() -> ReceiveOptions {
     let limits = Limits::new()
         .max_message_size(1 << 20)
@@ -31,9 +31,9 @@ fn options() -> ReceiveOptions {
         .reading(reading)
 }
 
-/// Receives frames. Each frame follows two bytes with its length; a length of 65,535 is a broken
-/// connection. A receiver in memory and a receiver in a file must have the same result, and a
-/// complete message must have the announced size.
+/// Pushes frames to a receiver in memory and to a receiver in a file, which must have the same
+/// result. Each frame in `data` is preceded by its length, in two bytes. A length of 65,535
+/// represents a broken connection. A complete message must not be larger than announced.
 pub fn receiver(mut data: &[u8]) {
     let mut in_memory = Receiver::in_memory(&options());
     let mut in_file = Receiver::in_file(None, &options());
@@ -66,8 +66,8 @@ pub fn receiver(mut data: &[u8]) {
     }
 }
 
-/// Returns transfers of a small message: whole, in small frames and chunks, compressed, and broken
-/// off and resumed.
+/// Returns inputs for the fuzzer, which are transfers of a small message: whole, in small frames
+/// and chunks, compressed, and broken off and resumed.
 pub fn seeds() -> Vec<Vec<u8>> {
     let names = (0..12).map(|at| format!("{at} {}", "name".repeat(at * 9)));
     let message = FileDescriptorProto {
