@@ -126,8 +126,8 @@ impl Format for PaddleFormat {
             Err(error) if error.kind() == ErrorKind::Io && is_program_alone(path) => {
                 return open_program(input, options);
             }
-            // The file isn't a part of a model, but a message of type `MODEL` that was merged from
-            // chunks.
+            // The file is a message of type `MODEL` that was merged from chunks, rather than a part
+            // of a model.
             Err(_) if wanted == Some(MODEL) && is_message(path) => {
                 return Opened::of_input(input, options.get_descriptor().cloned(), options);
             }

@@ -203,7 +203,7 @@ fn is_message(field: &Field, number: FieldNumber) -> bool {
     field.number == number && field.wire_type == WireType::Len
 }
 
-/// Fails if a file is clearly not a `ProgramDesc`, but JSON or a pickle.
+/// Fails if a file is clearly JSON or a pickle, rather than a `ProgramDesc`.
 fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
     let mut front = [0; 2];
     let most = usize::try_from(size)

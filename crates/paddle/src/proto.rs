@@ -38,8 +38,8 @@ static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("a test keeps the descriptors valid")
 });
 
-/// Returns the descriptors of `ProgramDesc`, `Model` and all types they use. Decoded on the first
-/// call; cloning a pool is cheap.
+/// Returns the descriptors of `ProgramDesc`, `Model` and all types that they use. They are decoded
+/// on the first call. Cloning a pool is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

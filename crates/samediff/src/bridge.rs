@@ -20,7 +20,7 @@ use record_file::ReadAt;
 use crate::limits::SameDiffLimits;
 use crate::{Error, ErrorKind, ModelOptions, Result, TagContent};
 
-/// First bytes of a zip archive with entries.
+/// First bytes of a zip archive that has at least one entry.
 pub(crate) const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
 
 /// Reads a model in another format, and returns it as the content of a new tag. The file may be a

@@ -105,7 +105,7 @@ impl Inbox {
         blocking_if(true, move || receiver.write_file(target, force)).await
     }
 
-    /// Receives a whole message as a file, to be merged, verified or read.
+    /// Receives a message, and returns it as a file, to be merged, verified or read.
     ///
     /// # Errors
     ///

@@ -135,8 +135,9 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] outside of a tokio runtime. Other errors of the source end the
-    /// stream.
+    /// For a short message in memory, the errors of [`Frames::new`]. Otherwise, the stream reports
+    /// these errors, and this function fails only outside of a tokio runtime, with
+    /// [`ErrorKind::InvalidConfig`].
     pub fn new(source: impl Into<SplitInput>, options: &SendOptions) -> Result<Outgoing> {
         Outgoing::resume(SizeSplitter, source, ResumeToken::default(), options)
     }

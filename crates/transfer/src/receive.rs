@@ -14,6 +14,7 @@ use crate::proto::{Begin, Data, End, Frame, ResumeToken};
 use crate::store::{Place, Spool, Store};
 
 /// A receiver that reassembles a message from its frames, in memory or in a temporary file.
+///
 /// Frames aren't trusted. [`ReceiveOptions`] limit all sizes, every chunk is compared with its
 /// checksum, and the merged message is compared with the sender's checksum.
 ///
@@ -76,7 +77,7 @@ impl Receiver {
     /// Accepts the next frame of the transfer.
     ///
     /// An error ends the transfer, but complete chunks are kept. Afterwards, only the first frame
-    /// of a new transfer is accepted. If the new transfer comes from
+    /// of a new transfer is accepted. If the new transfer is from
     /// [`Frames::resume`](crate::Frames::resume), it continues after the kept chunks; otherwise,
     /// the kept chunks are discarded.
     ///

@@ -118,7 +118,7 @@ impl Receiver {
     /// exists and `force` isn't set; [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) if
     /// writing fails.
     pub fn write_file(self, target: impl AsRef<Path>, force: bool) -> Result<u64> {
-        // The output doesn't derive from another file, since the message comes from the network.
+        // There is no input file whose permissions the output could have.
         let file = AtomicFile::create(target, &MadeFrom::Nothing, force)?;
         file.write(|mut sink| self.write_to(&mut sink))
     }

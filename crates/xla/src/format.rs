@@ -85,8 +85,8 @@ impl Format for XlaFormat {
         let ending = is_named(candidate.path(), HLO_ENDING);
         let is_dump = ending || is_named(candidate.path(), ".riegeli");
         if is_dump && (candidate.size() == 0 || given_up(candidate.head()).is_some()) {
-            // The file isn't a module, but contains the text that XLA wrote instead. Opening it
-            // reports this text.
+            // Instead of a module, the file contains a message that XLA wrote. Opening the file
+            // reports this message.
             return Some(Confidence::Certain);
         }
         let is_records = candidate.is_chunked().unwrap_or(false);

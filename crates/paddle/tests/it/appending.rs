@@ -170,8 +170,8 @@ fn nothing_is_appended_to_a_damaged_file() {
         bytes[at] = byte;
         bytes
     };
-    // The first stream consists of its size, a 22-byte header with a 4-byte description, and 5
-    // bytes of data.
+    // The first stream consists of its size (8 bytes), a header that contains a 4-byte description
+    // (24 bytes), and 5 bytes of data.
     let second = 8 + 24 + 5;
     for (bytes, wanted) in [
         (

@@ -469,7 +469,7 @@ fn one_text_of_many_is_cut_only_where_readers_are_to_know_of_it() {
     assert!(merged.unwrap() == bytes);
 }
 
-/// A source of this many bytes of text, which aren't held in memory.
+/// A source of text with the given size in bytes. The text isn't held in memory.
 struct Text(u64);
 
 impl ReadAt for Text {

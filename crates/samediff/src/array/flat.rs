@@ -15,7 +15,7 @@ use crate::fb::{self, Budget, MAX_BUFFER_LEN, Object, Span, Unknown, Value};
 use crate::zip::{Archive, EntryIndex, StoredEntry};
 use crate::{Error, ErrorKind, Nd4jType, Result};
 
-/// Alignment of an array's data in its file, and therefore in the archive: 64 bytes.
+/// Alignment of an array's data in its file: 64 bytes. The archive aligns the file likewise.
 const ALIGNMENT: usize = 64;
 
 /// Limit on the decoded size of the tables in an array's file, in bytes.

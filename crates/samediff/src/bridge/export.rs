@@ -120,7 +120,8 @@ pub fn left_out_of_classic(tag: &TagView<'_>) -> Result<Option<String>> {
     )))
 }
 
-/// Returns true if arguments have names other than those assigned when reading a classic file.
+/// Returns true if arguments have names that differ from those assigned when reading a classic
+/// file.
 fn is_named<T>(prefix: &str, arguments: &Arguments<T>) -> bool {
     let mut numbered = arguments.iter().enumerate();
     numbered.any(|(at, (name, _))| *name != format!("{prefix}{at}"))
@@ -238,8 +239,8 @@ impl Export {
         Ok(table)
     }
 
-    /// Returns the tables of the updater's states. The states from the original classic file come
-    /// first, in the original order and with their original names.
+    /// Returns the tables of the updater's states. First are the states from the original classic
+    /// file, in the original order and with their original names.
     fn states(&mut self, table: &mut Object, states: &Arrays<'_>) -> Result<Vec<Object>> {
         let mut all = Vec::new();
         let mut done = HashSet::new();

@@ -1,4 +1,4 @@
-//! Changes to a draft.
+//! Editing a draft: adding, dropping and merging tags.
 
 use std::collections::HashMap;
 

@@ -88,7 +88,7 @@ impl Tensors {
             (name, Held::Imported(array.clone()))
         });
         let mut arrays: Vec<_> = arrays.collect();
-        // Content without a tag comes from a safetensors file, which has no states.
+        // Content without a tag was read from a safetensors file, which has no states.
         for (name, states) in content.states() {
             for (index, array) in states.iter().enumerate() {
                 let tag = tag.unwrap_or_default();
@@ -96,7 +96,7 @@ impl Tensors {
                 arrays.push((name, Held::Imported(array.clone())));
             }
         }
-        // Content without a tag comes from a safetensors file, which has no graph.
+        // Content without a tag was read from a safetensors file, which has no graph.
         let graph = tag.map(|_| properties(content.graph(), content.config()));
         Tensors {
             graph: graph.unwrap_or_default(),

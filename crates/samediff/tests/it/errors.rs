@@ -472,7 +472,7 @@ fn tags_are_found_in_any_case() {
     assert_eq!(error.to_string(), "no tag is named \"c\"; there are A, b");
 }
 
-/// A source that consists of this number of zeros.
+/// A source that consists of the given number of zeros.
 struct Zeros(u64);
 
 impl ReadAt for Zeros {

@@ -26,7 +26,7 @@ const PADDING: u64 = 64 << 10;
 /// Each other record has one line of a plane, with all or several consecutive events of the line.
 ///
 /// XProf merges planes with the same name, and lines with the same id. If merging would change a
-/// plane, the plane isn't divided, but stays in the first record, which XProf keeps unchanged.
+/// plane, the whole plane stays in the first record, which XProf keeps unchanged.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -141,7 +141,7 @@ impl ProfileDraft {
 }
 
 /// Adds the records for a line. Each has the id and name of the line's plane, the line's own
-/// fields, and as many of the next events as fit.
+/// fields, and the next events, up to a size limit.
 fn cut_line(
     plane: &Plane,
     line: &Line,

@@ -65,7 +65,7 @@ impl Events {
         }
     }
 
-    /// Delays the events by this many nanoseconds.
+    /// Delays the events by a number of nanoseconds.
     pub(super) const fn delay(&mut self, nanoseconds: i64) {
         self.shift = self.shift.wrapping_add(nanoseconds);
     }

@@ -108,7 +108,7 @@ impl<'a> Assembly<'a> {
     }
 
     /// Replaces values inside of existing elements and map entries, since appending a value would
-    /// create another element. Replaces as many values as possible in one pass.
+    /// create another element. Replaces several values in one pass, if their paths don't overlap.
     fn set_inside(
         &mut self,
         overrides: &[(u64, &FieldPath, &RecordKind)],

@@ -371,7 +371,8 @@ fn a_field_that_is_not_known_is_refused_by_name() {
         assert_eq!(error.kind(), ErrorKind::NotConvertible, "{error}");
         assert!(error.to_string().contains(text), "{error}");
         assert!(error.to_string().contains("would be lost"), "{error}");
-        // The command reports the same error, instead of one about a file that isn't an archive.
+        // Opening the file as a model reports the same error, rather than that the file isn't an
+        // archive.
         let candidate = Candidate::new(&path).unwrap();
         let opened = SameDiffFormat.open(&candidate, &OpenOptions::new());
         let error = opened.unwrap_err();
