@@ -1,4 +1,5 @@
-//! Data types of tensors. Both these and the kinds of variables are values of `VarType.Type`.
+//! Data types of tensors, which are values of `VarType.Type`. This enum also has the kinds of
+//! variables.
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 

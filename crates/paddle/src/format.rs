@@ -361,8 +361,8 @@ pub const LOD: LodRule = LodRule {
     offsets: field::lod_level::OFFSETS,
 };
 
-/// The data types with their numbers in `VarType.Type`. No type stores its elements in a field of
-/// its own.
+/// The data types with their numbers in `VarType.Type`. No type has a separate field for its
+/// elements.
 const ELEMENTS: [ElementRule; 18] = [
     element(Type::Bool, DType::Bool),
     element(Type::Int16, DType::I16),
@@ -426,8 +426,8 @@ struct Parameters {
     has_lod: bool,
 }
 
-/// Returns the description of the parameter with this index. The index also serves as its name, if
-/// it has none.
+/// Returns the description of the parameter with this index. If the parameter has no name, its
+/// index serves as its name.
 fn counted(counter: usize, file: &ParameterFile, parameter: &Parameter) -> TensorInfo {
     let name = parameter.name();
     let name = name.map_or_else(|| counter.to_string(), str::to_owned);

@@ -113,7 +113,7 @@ struct DraftFile {
     home: Option<(u64, String)>,
     /// Older files whose content may turn out to equal this file's.
     candidates: Vec<FileIndex>,
-    /// The file's array, once it was opened.
+    /// The file's array, if it was already opened.
     opened: OnceLock<Array>,
 }
 

@@ -29,7 +29,7 @@ pub enum ErrorKind {
     InvalidText,
     /// A tag's name is not allowed.
     InvalidTag,
-    /// Two tags have the same name, except perhaps for its case.
+    /// Two tags have the same name, ignoring case.
     DuplicateTag,
     /// The model has no tag with this name.
     UnknownTag,
@@ -53,14 +53,14 @@ pub enum ErrorKind {
     ArgumentMismatch,
     /// A variable or constant of the graph has no values, or no parameter has the requested name.
     MissingParameter,
-    /// A parameter or updater state belongs to a variable that can't have it, according to the
+    /// A parameter or updater state belongs to a variable that can't have any, according to the
     /// graph.
     UnexpectedParameter,
     /// The data or the description of an array is inconsistent.
     InvalidArray,
     /// An array has an unsupported kind or type.
     UnsupportedArray,
-    /// The type or shape of an array differs from its variable's in the graph.
+    /// The type or shape of an array differs from that of its variable in the graph.
     ArrayMismatch,
     /// An array is too large for a FlatBuffer, whose limit is 2 GiB.
     ArrayTooLarge,

@@ -51,7 +51,7 @@ const SAFETENSORS: ConvertTarget = ConvertTarget {
 
 /// SameDiff models: zip archives of tags, and the older classic, SDNB and SDZ files.
 ///
-/// A tensor of a parameter is called `TAG/NAME`, and those of an updater's states
+/// The tensor of a parameter is called `TAG/NAME`. The tensors of an updater's states are called
 /// `TAG/updater/NAME#0`, `#1` and so on. Without a tag, a name refers to the newest tag. A file in
 /// one of the older formats is read as a model with a single tag, [`IMPORTED_TAG`]. The conversion
 /// setting `tag` specifies the tag to write or, for a file in another format, the tag to create.

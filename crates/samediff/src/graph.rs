@@ -25,7 +25,8 @@ pub struct SameDiffVariable {
     pub kind: VarType,
     /// Length of each dimension, or -1 if the length varies; `None` if the shape is unknown.
     pub shape: Option<Vec<i64>>,
-    /// Content of the variable in a classic file that no other field represents.
+    /// Fields of the variable in a classic file, except those that this struct's other fields
+    /// represent.
     pub(crate) classic: Object,
 }
 
@@ -81,7 +82,8 @@ pub struct Operation {
     pub b_args: Arguments<bool>,
     /// Arguments that are element types.
     pub d_args: Arguments<Nd4jType>,
-    /// Content of the operation in a classic file that no other field represents.
+    /// Fields of the operation in a classic file, except those that this struct's other fields
+    /// represent.
     pub(crate) classic: Object,
 }
 
@@ -126,7 +128,8 @@ pub struct Graph {
     pub operations: Vec<Operation>,
     /// Names of the variables that training minimizes.
     pub loss_variables: Vec<String>,
-    /// Content of the graph in a classic file that no other field represents.
+    /// Fields of the graph in a classic file, except those that this struct's other fields
+    /// represent.
     pub(crate) classic: Object,
 }
 

@@ -19,7 +19,7 @@ pub(crate) const TRAINING_CONFIG: &str = "trainingConfig.fb";
 /// Suffix of the names of array files.
 pub(crate) const ARRAY_SUFFIX: &str = ".fb";
 
-/// The use of an array, which determines the folder that contains the array's file.
+/// The role of an array in its tag, which determines the folder that contains the array's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// `params/`: the values of a variable or constant.
@@ -29,7 +29,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns the name of the folder in a tag's folder that contains arrays with this use.
+    /// Returns the name of the subfolder of a tag's folder that contains the arrays with this role.
     #[must_use]
     pub const fn folder(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Role {
         }
     }
 
-    /// Returns the name of the text file in a tag's folder that lists arrays with this use.
+    /// Returns the name of the text file in a tag's folder that lists the arrays with this role.
     #[must_use]
     pub const fn list(self) -> &'static str {
         match self {

@@ -18,7 +18,7 @@
 //! ```
 //!
 //! [`Model`] reads a model. [`Draft`] describes a model to be written, made of new tags, or of tags
-//! from existing models. Arrays are neither decoded nor held in memory as a whole.
+//! from existing models. Large content is neither decoded nor held in memory.
 //!
 //! All sizes and offsets are in bytes.
 #![forbid(unsafe_code)]

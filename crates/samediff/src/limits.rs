@@ -98,8 +98,8 @@ impl SameDiffLimits {
         self
     }
 
-    /// Limits the total size of the temporary files that exist at a time for deflated arrays of an
-    /// archive, in bytes. Default: [`DEFAULT_MAX_INFLATED_SIZE`]. A deflated array needs a
+    /// Limits the total size of the temporary files that exist at the same time for deflated arrays
+    /// of an archive, in bytes. Default: [`DEFAULT_MAX_INFLATED_SIZE`]. A deflated array needs a
     /// temporary file only if it is read in random order, or if its FlatBuffers table is after its
     /// data.
     #[must_use]

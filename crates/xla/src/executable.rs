@@ -1,5 +1,5 @@
-//! Executables that are stored inside a message with their options, and reading both as one
-//! message.
+//! Reading executables that are stored inside a message with their options, and converting both to
+//! and from one unpacked message.
 
 use std::io::{BufWriter, Write};
 use std::ops::Range;

@@ -173,7 +173,7 @@ fn behind(source: &Arc<dyn ReadAt>, skipped: u64) -> Result<Arc<dyn ReadAt>> {
     part(source, std::iter::once(skipped.min(size)..size))
 }
 
-/// Returns the first `most` bytes of a source, or all bytes if it is smaller.
+/// Returns the first `most` bytes of a source, or all bytes if the source is smaller.
 pub(crate) fn front(source: &dyn ReadAt, most: u64) -> Result<Vec<u8>> {
     let len = usize::try_from(source.size()?.min(most)).unwrap_or(usize::MAX);
     let mut bytes = vec![0; len];

@@ -20,7 +20,7 @@ const MAX_SMALL: u64 = 1 << 20;
 enum Form {
     /// The elements have the same bytes as in memory, in a bytes field or a packed field.
     Raw,
-    /// The elements are packed varints. Of each, only this number of low bytes is used.
+    /// The elements are packed varints. Only the given number of low bytes of each varint is used.
     Varints(usize),
     /// Several elements share a byte, in an unknown order.
     Packed,

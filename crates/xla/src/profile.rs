@@ -61,8 +61,8 @@ pub struct ProfileFormat;
 /// Extensions of profiles in one piece, and of profiles in records.
 const ENDINGS: [&str; 2] = [".xplane.pb", ".xplane.riegeli"];
 
-/// Maximum size of the first record of a file, in bytes. A file with a larger one isn't recognized
-/// as a profile.
+/// Maximum size of the first record of a file, in bytes. A file whose first record is larger isn't
+/// recognized as a profile.
 const MAX_PROBED: u64 = 256 << 20;
 
 const RECORDS: &str = "xplane-riegeli";

@@ -11,14 +11,15 @@ use crate::stream::{
     Layout, MAX_LOD_LEVELS, Piece, StreamKind, StreamParts, len, pieces, read_desc,
 };
 
-/// Maximum size of LoD or row numbers to hold in memory: 1 MiB. More go to a temporary file.
+/// Maximum size of LoD and row numbers to hold in memory: 1 MiB. If there are more, they are
+/// written to a temporary file.
 const MAX_IN_MEMORY: usize = 1 << 20;
 
-/// Virtual offset of the description. The numbers, the description and the data of a parameter have
-/// distinct offsets.
+/// Offset from which the ranges of a parameter's pieces refer to its description. Lower offsets
+/// refer to its LoD and row numbers.
 const DESC_AT: u64 = 1 << 61;
 
-/// Virtual offset of the data.
+/// Offset from which the ranges of a parameter's pieces refer to its data.
 const DATA_AT: u64 = 1 << 62;
 
 /// The fields of a parameter received so far. `numbers` contains the LoD, followed by the row

@@ -6,7 +6,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::dtype::element_type;
 use crate::proto::framework::var_type::Type;
 
-/// Number of the field with the data in a message that has the fields of a `TensorDesc` and the
+/// Number of the data field in a message that has the fields of a `TensorDesc` and the tensor's
 /// data. No valid `TensorDesc` has a field with this number.
 pub(crate) const DATA_FIELD: u32 = 100;
 

@@ -116,7 +116,7 @@ impl Stream {
     }
 }
 
-/// Skips through the vocabulary at the start of `within`, and returns the offset of its end.
+/// Skips the vocabulary at the start of `within`, and returns the offset of the vocabulary's end.
 pub(super) fn walk(source: &dyn ReadAt, within: Range<u64>) -> Result<u64> {
     let mut window = Window::new(source, within.clone());
     let at = within.start;

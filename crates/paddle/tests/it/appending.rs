@@ -75,8 +75,8 @@ fn two(folder: &Path) -> PathBuf {
     path
 }
 
-/// A reader of a tensor's data. Before each read, it records the content of the file to which the
-/// data is being appended, which would remain if the process ended at this point.
+/// A reader of a tensor's data. Before each read, it records the current content of the file to
+/// which the data is appended. This content would remain if the process ended at this point.
 struct Watching<'a> {
     path: &'a Path,
     left: usize,

@@ -418,8 +418,7 @@ fn whatever_gets_large_is_cut_no_more_than_needed_and_comes_back() {
                 for profile in [Profile::TensorFlow, Profile::Extended] {
                     let what = format!("{what} of {} bytes at {max}, {profile}", bytes.len());
                     let options = SplitOptions::new().max_chunk_size(max).profile(profile);
-                    // Checks all limits, and that no chunk is so small that it should have stayed
-                    // in the message.
+                    // Checks all limits, and that no chunk could have stayed in the message.
                     let outcome =
                         splits::check(&ProgramDescSplitter, &source(&bytes), &bytes, &options);
                     let Outcome::Split(split) = outcome else {

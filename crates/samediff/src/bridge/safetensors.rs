@@ -46,8 +46,8 @@ pub(crate) fn header_len(head: &[u8], size: u64) -> Option<u64> {
     (rest.first() == Some(&b'{') && fits).then_some(len)
 }
 
-/// Reads a safetensors file. Its tensors all become variables, and the other content of its header
-/// becomes metadata of the graph.
+/// Reads a safetensors file. All of its tensors become variables, and the other content of its
+/// header becomes metadata of the graph.
 pub(super) fn read(source: Arc<dyn ReadAt>, header_len: u64) -> Result<TagContent> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidArray, message);
     // The header is no longer than the file.

@@ -35,7 +35,7 @@ const HEADER: usize = 32;
 
 const VERSION: i32 = 1;
 
-/// Maximum number of shards in a model, each of which is kept open as a file.
+/// Maximum number of shards in a model. The file of each shard stays open.
 const MAX_SHARDS: u32 = 4096;
 
 /// An SDNB file, which contains a whole model or a shard of a model.
@@ -43,7 +43,7 @@ struct Part {
     source: Arc<dyn ReadAt>,
     /// The graph. Its spans are relative to the end of the file's header.
     graph: Object,
-    /// Offset in the file of the data of large arrays.
+    /// Offset in the file at which the section for large arrays begins.
     blobs: u64,
 }
 

@@ -45,7 +45,7 @@ impl SameDiffWriteOptions {
     }
 
     /// Sets the files from which the model was made. The output file doesn't get wider permissions
-    /// than they have. Default: none.
+    /// than these files have. Default: none.
     #[must_use]
     pub fn made_from(mut self, made_from: MadeFrom) -> Self {
         self.made_from = made_from;

@@ -8,8 +8,8 @@ use crate::{Arguments, Graph, Operation, SameDiffVariable, VarType};
 /// Maximum number of variables, of operations and of loss variables to list.
 const MOST: usize = 1000;
 
-/// Maximum size of a training configuration to show as text, in bytes. Of a larger one, only the
-/// size is shown.
+/// Maximum size of a training configuration to show as text, in bytes. If the configuration is
+/// larger, only its size is shown.
 const MAX_CONFIG: usize = 64 << 10;
 
 /// Returns the properties of a graph and its training configuration, each with a name and a value.

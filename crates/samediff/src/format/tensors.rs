@@ -24,7 +24,8 @@ pub(super) struct Tensors {
     model: Option<Model>,
     /// Properties of the graph of imported content; empty for a model.
     graph: Vec<(String, String)>,
-    /// Tag of tensor names that don't specify a tag; `None` if tensor names have no tags.
+    /// Tag to use for a tensor name that doesn't specify a tag; `None` if tensor names have no
+    /// tags.
     default: Option<String>,
     arrays: Vec<(String, Held)>,
     /// Number of arrays in each tag of a model; empty for imported content.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Arguments, Graph, Operation};
 use crate::{Error, ErrorKind, Result};
 
-/// Fails unless all names in a graph are unique, and every variable that is referred to exists.
+/// Fails unless all names in a graph are unique, and all references are to existing variables.
 pub(crate) fn check(graph: &Graph) -> Result<()> {
     let mut variables = HashSet::new();
     for variable in &graph.variables {

@@ -61,7 +61,7 @@ impl CheckOptions {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// Errors due to which the model can't be used, wholly or in part.
+    /// Errors that make the model wholly or partly unusable.
     pub errors: Vec<Error>,
     /// Descriptions of harmless irregularities.
     pub warnings: Vec<String>,
@@ -128,8 +128,8 @@ struct Checker<'m> {
 }
 
 impl<'m> Checker<'m> {
-    /// Adds an error in the model to the report. Returns an error of the system and a cancellation,
-    /// which end the check.
+    /// Adds an error in the model to the report. Fails with the given error if it is an I/O error
+    /// or a cancellation, which ends the check.
     fn note(&mut self, error: Error) -> Result<()> {
         match error.kind() {
             ErrorKind::Io | ErrorKind::Cancelled => Err(error),

@@ -86,8 +86,8 @@ impl EntrySum {
     }
 }
 
-/// A stream of all bytes of an entry. If their number or their checksum isn't the one in the
-/// archive, reading the last byte fails.
+/// A stream of all bytes of an entry. If the number of bytes or their checksum differs from that in
+/// the directory, reading the last byte fails.
 pub(crate) struct Checked<R> {
     inner: R,
     sum: EntrySum,

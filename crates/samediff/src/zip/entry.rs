@@ -180,8 +180,8 @@ impl Archive {
         }
     }
 
-    /// Returns the uncompressed bytes of a stored or deflated entry, for random access. Before it
-    /// returns, it reads the whole entry to compare its checksum.
+    /// Returns the uncompressed bytes of a stored or deflated entry, for random access. First reads
+    /// the whole entry, in order to compare its checksum.
     pub(crate) fn positioned(&self, index: EntryIndex) -> Result<Arc<dyn ReadAt>> {
         if let Some(entry) = self.stored(index)? {
             io::copy(&mut entry.stream(), &mut io::sink())?;

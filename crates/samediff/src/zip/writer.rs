@@ -37,7 +37,7 @@ pub enum ZipCompression {
 
 /// An archive that is being written. The same entries always result in the same bytes.
 pub(crate) struct ArchiveWriter<W: Write + Seek> {
-    /// The underlying writer. Its drop completes the archive, even after an error.
+    /// The underlying writer. Dropping the writer completes the archive, even after an error.
     zip: ZipWriter<FailsOnce<BufWriter<W>>>,
     compression: ZipCompression,
     /// Archives from which deflated entries are copied, each also opened with the crate `zip`.

@@ -144,7 +144,7 @@ pub(crate) struct Memory {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Snapshot {
     tags: Vec<TagSnapshot>,
-    /// Number of each file in the order of the references to files. Files are numbered by their
+    /// For each reference to a file, in order, the number of the file. Files are numbered by their
     /// first reference, so equal numbers mean that the same file is shared.
     sharing: Vec<usize>,
     /// Number of array files, including unreferenced ones.
@@ -392,7 +392,7 @@ impl Memory {
         self.tags.iter_mut().for_each(|tag| tag.stray.clear());
     }
 
-    /// Adds a file to a tag's folder without a reference to it.
+    /// Adds an unreferenced array file to a tag's folder.
     pub(crate) fn add_stray(&mut self, tag: usize, value: Value) {
         let file = self.push(Role::Parameter, value, None);
         self.tags[tag].stray.push(file);

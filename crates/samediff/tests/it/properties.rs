@@ -27,7 +27,7 @@ enum Edit {
     Deduplicate,
     CollectGarbage,
     Save(ZipCompression),
-    /// Saves the draft, and adds an array file without a reference to a tag's folder.
+    /// Saves the draft, and adds an unreferenced array file to a tag's folder.
     Stray(usize, Value),
 }
 

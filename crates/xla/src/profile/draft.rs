@@ -19,7 +19,7 @@ use crate::write::{MAX_MERGE_RECORD, RecordBytes};
 /// The compression that the profiler's own writer uses.
 const BROTLI: Compression = Compression::brotli(6);
 
-/// Number of bytes to whose multiple the end of a file is padded: 64 KiB.
+/// Alignment to which the end of a file is padded: 64 KiB.
 const PADDING: u64 = 64 << 10;
 
 /// A plan that divides a profile into records. The first record has everything except for lines.
