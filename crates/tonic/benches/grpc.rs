@@ -1,7 +1,7 @@
 //! A benchmark that compares transfers with raw TCP, and with one large gRPC message.
 //!
-//! Run the benchmark with `cargo bench -p proto-splitter-tonic --bench grpc`. The option `--
-//! --quick` transfers fewer bytes, and `-- --default-windows` uses HTTP/2's default windows. The
+//! Run the benchmark with `cargo bench -p proto-splitter-tonic --bench grpc`. The option
+//! `-- --quick` transfers fewer bytes, and `-- --default-windows` uses HTTP/2's default windows. The
 //! output consists of the tables in `benches/tables/grpc.md`.
 
 #![allow(

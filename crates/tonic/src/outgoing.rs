@@ -30,8 +30,8 @@ const BATCH_SIZE: usize = 1 << 20;
 /// Maximum size of a message in memory that is split without another thread, in bytes: 2 MiB.
 const SHORT: u64 = 2 << 20;
 
-/// Sends a message of any size with a method of a client, for example `send(|frames|
-/// client.put(frames), &message)`.
+/// Sends a message of any size with a method of a client, for example
+/// `send(|frames| client.put(frames), &message)`.
 ///
 /// `source` is a message, a [`Source`](proto_splitter_core::split::Source) such as a file or a
 /// reader, or anything else that converts to [`SplitInput`]. In a message, values of type `Bytes`

@@ -43,8 +43,8 @@ where
     was_read.unwrap_or(Ok(()))
 }
 
-/// Pushes all frames that are available at the same time, until the channel is closed. No thread is
-/// occupied while there are no frames.
+/// Pushes batches of all available frames, until the channel is closed. While no frames are
+/// available, no thread is occupied.
 async fn push_all(
     slot: &Slot,
     turn: u64,

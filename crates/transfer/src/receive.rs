@@ -77,7 +77,7 @@ impl Receiver {
     /// Accepts the next frame of the transfer.
     ///
     /// An error ends the transfer, but complete chunks are kept. Afterwards, only the first frame
-    /// of a new transfer is accepted. If the new transfer is from
+    /// of another transfer is accepted. If that transfer is from
     /// [`Frames::resume`](crate::Frames::resume), it continues after the kept chunks; otherwise,
     /// the kept chunks are discarded.
     ///

@@ -69,7 +69,7 @@ impl SendOptions {
     }
 
     /// Sets the maximum size of a frame, in bytes, unless it was set before. Use this to set a
-    /// default for a particular transport.
+    /// default for a transport whose fastest frame size isn't [`DEFAULT_MAX_FRAME_SIZE`].
     #[must_use]
     pub const fn max_frame_size_if_unset(mut self, size: usize) -> Self {
         if self.max_frame_size.is_none() {
