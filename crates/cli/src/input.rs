@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::place::{CHUNKED, PLAIN, Place};
 use crate::types::Types;
 
-/// An open input.
+/// An opened input, and the location that its argument refers to.
 #[derive(Debug)]
 pub(crate) struct Input {
     place: Place,
@@ -89,7 +89,7 @@ impl Input {
         self.opened.is_described_by_format()
     }
 
-    /// Returns the kind of input as a noun for a sentence, without an article.
+    /// Returns the title of the input's format, as a noun without an article.
     pub(crate) fn title(&self) -> &'static str {
         let format = self.opened.format();
         format.map_or("archive", |format| format.title())

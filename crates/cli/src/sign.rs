@@ -105,7 +105,7 @@ fn check_whole(model: &Path) -> std::result::Result<(), Failure> {
     }
     let files = match ChunkedFile::open(model) {
         Ok(files) => files,
-        // Other kinds of records are in a single file.
+        // A record file that isn't in chunks consists of a single file.
         Err(error) if error.kind() == ErrorKind::NotChunked && !is_named_chunked(model) => {
             return Ok(());
         }

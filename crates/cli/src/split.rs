@@ -255,7 +255,7 @@ impl Job {
             )));
         }
         let options = SplitOptions::new()
-            // If the user names a .cpb file, it is written even for a small message.
+            // If the name of the output ends in `.cpb`, even a small message is written in chunks.
             .always_chunked(!is_folder && args.output.as_deref().is_some_and(is_named_chunked))
             .max_chunk_size(args.max_chunk_size)
             .max_slice_size(args.max_slice_size)
