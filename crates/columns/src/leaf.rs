@@ -63,7 +63,7 @@ impl LeafValues {
         }
     }
 
-    /// Appends the value 0, or an empty value.
+    /// Appends the type's default: the value 0, an empty value, or the first value of an enum.
     pub(crate) fn append_empty(&mut self) -> Result<()> {
         match self {
             LeafValues::Int32(values, _) => values.push(0),
@@ -74,9 +74,7 @@ impl LeafValues {
             LeafValues::Double(values) => values.push(0.0),
             LeafValues::Bool(values) | LeafValues::Mark(values) => values.append(false),
             LeafValues::Bytes { ends, bytes, .. } => return push_end(ends, bytes.len()),
-            // An open enum always has a name for 0. In a closed enum without 0, index 0 is the first
-            // name.
-            LeafValues::Enum(places, names) => places.push(names.place(0)?.unwrap_or(0)),
+            LeafValues::Enum(places, names) => places.push(names.default_place()),
             LeafValues::Timestamp(values, _) | LeafValues::Duration(values, _) => values.push(0),
             LeafValues::Wrapped(values, _) => return values.append_empty(),
         }

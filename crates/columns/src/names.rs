@@ -15,6 +15,8 @@ pub(crate) struct EnumNames {
     near: Vec<i32>,
     places: HashMap<i32, i32>,
     names: Vec<String>,
+    /// Index in the dictionary for the enum's default, which is its first declared value.
+    default: i32,
     /// True if protobuf parsers treat a number without a name as an unknown field.
     is_closed: bool,
     unnamed: Mutex<Unnamed>,
@@ -54,11 +56,17 @@ impl EnumNames {
         }
         EnumNames {
             near,
+            default: places[&values.default_value().number()],
             places,
             names,
             is_closed,
             unnamed: Mutex::default(),
         }
+    }
+
+    /// Returns the index in the dictionary for the enum's default.
+    pub(crate) fn default_place(&self) -> i32 {
+        self.default
     }
 
     /// Returns the index in the dictionary for a number's name; `None` if the number has no name,

@@ -34,7 +34,9 @@ message Item {
   repeated int64 many = 11;
   optional uint64 far = 100;
   optional string farther = 3000;
+  map<int32, Mood> moods = 500;
   enum Level { LOW = 1; HIGH = 2; }
+  enum Mood { BRIGHT = 3; DULL = 0; }
 }
 "#;
 
@@ -232,6 +234,35 @@ fn an_unknown_number_of_a_closed_enum_does_not_replace_an_earlier_one() {
     let levels: Vec<_> = rows(&message, "item[*]", &["level"]).concat();
     let expected = [Some("HIGH"), None, Some("LOW"), None].map(|name| name.map(str::to_owned));
     assert_eq!(levels, expected);
+}
+
+#[test]
+fn a_map_entry_without_a_value_has_the_first_value_of_its_enum() {
+    let mut message = Vec::new();
+    put_field(&mut message, 1, b"\xa2\x1f\x02\x08\x07");
+    let item = all().fields().next().unwrap();
+    let item = item.kind().as_message().unwrap().clone();
+    let decoded = DynamicMessage::decode(item, &b"\xa2\x1f\x02\x08\x07"[..]).unwrap();
+    let moods = decoded.get_field_by_name("moods").unwrap();
+    let mut numbers = moods.as_map().unwrap().values();
+    assert_eq!(numbers.next(), Some(&Value::EnumNumber(3)));
+
+    let view = MessageView::of_plain(&message, ReadOptions::new().descriptor(all())).unwrap();
+    let query = PathQuery::parse("item[*]", view.descriptor()).unwrap();
+    let options = TableOptions::new().columns(["moods"]);
+    let table = Table::new(view, &query, &[], &options).unwrap();
+    let mut names = Vec::new();
+    let read = table.for_each_batch(|batch| {
+        let values = batch.column(0).as_map().values().clone();
+        let values = values.as_dictionary::<Int32Type>();
+        for key in values.keys() {
+            let place = usize::try_from(key.unwrap()).unwrap();
+            names.push(values.values().as_string::<i32>().value(place).to_owned());
+        }
+        Ok(())
+    });
+    read.unwrap();
+    assert_eq!(names, ["BRIGHT"]);
 }
 
 #[test]

@@ -18,6 +18,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::error_place::at;
 use crate::info::entries;
 pub use diff::{SizeChange, TreeDiffReport, WhatChanged, tree_diff};
+use entries::EntryTree;
 pub use options::{LeastSize, TreeLimits, TreeOptions, TreeOrder};
 pub use report::{TreeField, TreeMember, TreePart, TreeReport, TreeRest};
 
@@ -38,10 +39,7 @@ enum Measured {
         /// Trees of the largest members, each measured separately.
         entered: Vec<SizeTree>,
     },
-    Entries {
-        path: String,
-        tree: entries::Node,
-    },
+    Entries(EntryTree),
 }
 
 /// Measures an input, or the part of it that the options select, and reports the largest parts. A
@@ -103,9 +101,8 @@ impl MeasuredTree {
             (title, Measured::Message { tree, entered })
         } else {
             let title = input.format().map_or("archive", |format| format.title());
-            let path = options.get_start().to_owned();
-            let tree = of_entries(input, &path)?;
-            (Some(title.to_owned()), Measured::Entries { path, tree })
+            let tree = of_entries(input, options.get_start())?;
+            (Some(title.to_owned()), Measured::Entries(tree))
         };
         Ok(MeasuredTree {
             file: input.input().to_owned(),
@@ -118,7 +115,7 @@ impl MeasuredTree {
     pub fn size(&self) -> u64 {
         match &self.measured {
             Measured::Message { tree, .. } => tree.root.size,
-            Measured::Entries { tree, .. } => tree.size,
+            Measured::Entries(tree) => tree.size(),
         }
     }
 
@@ -127,19 +124,16 @@ impl MeasuredTree {
     pub fn largest(&self, most: usize) -> Vec<LargePart> {
         match &self.measured {
             Measured::Message { tree, .. } => tree.largest(most),
-            Measured::Entries { .. } => Vec::new(),
+            Measured::Entries(_) => Vec::new(),
         }
     }
 
     /// Returns the report within `limits`. Only the members within the limits that were passed to
     /// [`of`](Self::of) are available to be listed.
     pub fn report(&self, limits: &TreeLimits) -> TreeReport {
-        let whole = self.size();
         let (tree, inside) = match &self.measured {
             Measured::Message { tree, entered } => report::of_message(tree, entered, limits),
-            Measured::Entries { path, tree } => {
-                (entries::report(path, tree, whole, limits), Vec::new())
-            }
+            Measured::Entries(tree) => (tree.report(limits), Vec::new()),
         };
         TreeReport {
             file: self.file.clone(),
@@ -157,9 +151,9 @@ impl MeasuredTree {
 
 /// Groups the entries of an archive by the components of their names, and returns the tree with the
 /// sum of sizes for each group. `path` selects a group; empty selects the whole archive.
-fn of_entries(input: &Opened, path: &str) -> Result<entries::Node> {
+fn of_entries(input: &Opened, path: &str) -> Result<EntryTree> {
     let found = entries(input).map_err(|error| at(input, error))?;
-    entries::measure(&found, path).ok_or_else(|| {
+    EntryTree::measure(&found, path).ok_or_else(|| {
         let message = format!("there is no entry {path:?}");
         at(input, Error::new(ErrorKind::InvalidPath, message))
     })

@@ -11,9 +11,19 @@ use super::{TreeField, TreeLimits, TreeOrder, TreeRest};
 /// Maximum number of components of a name. The last one contains the remainder of the name.
 const MOST_PARTS: usize = 64;
 
+/// Entries of an archive, grouped by the components of their names.
+#[derive(Debug)]
+pub(super) struct EntryTree {
+    /// Character that separates the components of names.
+    separator: char,
+    /// Path of the node below which the entries are; empty for all entries.
+    path: String,
+    node: Node,
+}
+
 #[derive(Debug, Default)]
-pub(super) struct Node {
-    pub(super) size: u64,
+struct Node {
+    size: u64,
     own: u64,
     count: u64,
     detail: Option<String>,
@@ -27,25 +37,47 @@ fn separator(entries: &[Entry]) -> char {
     if slashes { '/' } else { '.' }
 }
 
-/// Returns the tree of the entries whose names start with the components in `path`, or of all
-/// entries if `path` is empty. Returns `None` if there are no such entries.
-pub(super) fn measure(entries: &[Entry], path: &str) -> Option<Node> {
-    let separator = separator(entries);
-    let mut root = Node::default();
-    for entry in entries {
-        let mut node = &mut root;
-        node.add(entry);
-        for part in entry.name.splitn(MOST_PARTS, separator) {
-            node = node.below.entry(part.to_owned()).or_default();
+impl EntryTree {
+    /// Returns the tree of the entries whose names start with the components in `path`, or of all
+    /// entries if `path` is empty. Returns `None` if there are no such entries.
+    pub(super) fn measure(entries: &[Entry], path: &str) -> Option<EntryTree> {
+        let separator = separator(entries);
+        let mut root = Node::default();
+        for entry in entries {
+            let mut node = &mut root;
             node.add(entry);
+            for part in entry.name.splitn(MOST_PARTS, separator) {
+                node = node.below.entry(part.to_owned()).or_default();
+                node.add(entry);
+            }
+            node.own += entry.bytes;
+            node.detail.clone_from(&entry.detail);
         }
-        node.own += entry.bytes;
-        node.detail.clone_from(&entry.detail);
+        let mut parts = path.split(separator).filter(|part| !part.is_empty());
+        let node = parts.try_fold(root, |mut node, part| node.below.remove(part))?;
+        Some(EntryTree {
+            separator,
+            path: path.to_owned(),
+            node,
+        })
     }
-    let parts = path.split(separator).filter(|part| !part.is_empty());
-    parts
-        .into_iter()
-        .try_fold(root, |mut node, part| node.below.remove(part))
+
+    /// Returns the total size of the entries, in bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.node.size
+    }
+
+    /// Returns the nodes of the tree that are within the limits.
+    pub(super) fn report(&self, limits: &TreeLimits) -> TreeField {
+        let whole = self.size();
+        let cut = Cut {
+            limits: *limits,
+            separator: self.separator,
+            min_size: limits.get_min_size().of(whole),
+            whole,
+        };
+        cut.field(&self.node, self.path.clone(), self.path.clone(), 0)
+    }
 }
 
 impl Node {
@@ -55,20 +87,10 @@ impl Node {
     }
 }
 
-/// Returns the nodes of the tree that are within the limits. Shares are relative to `whole`, in
-/// bytes.
-pub(super) fn report(path: &str, tree: &Node, whole: u64, limits: &TreeLimits) -> TreeField {
-    let cut = Cut {
-        limits: *limits,
-        min_size: limits.get_min_size().of(whole),
-        whole,
-    };
-    cut.field(tree, path.to_owned(), path.to_owned(), 0)
-}
-
 /// The limits on the listed nodes. `whole` is the size, in bytes, that shares are relative to.
 struct Cut {
     limits: TreeLimits,
+    separator: char,
     min_size: u64,
     whole: u64,
 }
@@ -99,7 +121,7 @@ impl Cut {
             let path = if path.is_empty() {
                 name.clone()
             } else {
-                format!("{path}/{name}")
+                format!("{path}{}{name}", self.separator)
             };
             self.field(node, name.clone(), path, depth + 1)
         });
@@ -133,13 +155,26 @@ mod tests {
     fn entries_add_up_by_the_parts_of_their_names() {
         let entry = |name: &str, bytes| Entry::new(name, bytes, Location::Nowhere);
         let entries = [entry("a/x", 10), entry("a/y/z", 5), entry("b", 1)];
-        let root = measure(&entries, "").unwrap();
+        let measure = |path| EntryTree::measure(&entries, path);
+        let root = measure("").unwrap().node;
         assert_eq!((root.size, root.count, root.own), (16, 3, 0));
-        let a = measure(&entries, "a").unwrap();
+        let a = measure("a").unwrap().node;
         assert_eq!((a.size, a.count), (15, 2));
-        assert_eq!(measure(&entries, "a/y/z").unwrap().own, 5);
-        assert!(measure(&entries, "a/w").is_none());
-        let dotted = [entry("l.w", 2), entry("l.b", 1)];
-        assert_eq!(measure(&dotted, "l").unwrap().size, 3);
+        assert_eq!(measure("a/y/z").unwrap().node.own, 5);
+        assert!(measure("a/w").is_none());
+    }
+
+    #[test]
+    fn a_listed_path_selects_its_entries() {
+        let entry = |name: &str, bytes| Entry::new(name, bytes, Location::Nowhere);
+        for (names, expected) in [(["l.w", "l.b"], "l.w"), (["l/w", "l/b.c"], "l/w")] {
+            let entries = names.map(|name| entry(name, 2));
+            let tree = EntryTree::measure(&entries, "l").unwrap();
+            assert_eq!(tree.size(), 4);
+            let fields = tree.report(&TreeLimits::default()).fields;
+            let mut paths = fields.iter().map(|field| field.path.as_str());
+            assert!(paths.any(|path| path == expected), "{fields:?}");
+            assert_eq!(EntryTree::measure(&entries, expected).unwrap().size(), 2);
+        }
     }
 }
