@@ -1,9 +1,10 @@
 //! Splitting and merging protobuf messages of any size, directly on their bytes.
 //!
-//! A serialized message is a sequence of fields, the length of a field precedes its value, and
-//! concatenating the bytes of two messages merges them. So splitting copies byte ranges of the
-//! message into chunks ([`split`]), merging joins them again ([`merge`]), and neither decodes the
-//! message into objects. [`container`] is the file format that stores the chunks.
+//! A serialized message is a sequence of fields, the length of a string, bytes value or nested
+//! message precedes its content, and concatenating the bytes of two messages merges them. So
+//! splitting copies byte ranges of the message into chunks ([`split`]), merging joins them again
+//! ([`merge`]), and neither decodes the message into objects. [`container`] is the file format that
+//! stores the chunks.
 //!
 //! ```
 //! use proto_splitter_core::merge::Merger;

@@ -45,10 +45,11 @@ pub enum ErrorKind {
     Corrupt,
     /// Stored bytes don't match the hash stored with them.
     ChecksumMismatch,
-    /// Continuing would exceed a limit in the options, a limit of a compressor or the available
-    /// memory.
+    /// Continuing would exceed a limit in the options, a limit of the file format or of a
+    /// compressor, or the available memory.
     LimitExceeded,
-    /// The data has a chunk type or a compression that this crate or this build doesn't support.
+    /// The data has a chunk type or a compression that this crate or this build doesn't support,
+    /// and is otherwise valid as far as it was read.
     Unsupported,
     /// An option or argument has an invalid value.
     InvalidConfig,

@@ -172,8 +172,8 @@ pub struct AtomicFile {
     force: bool,
 }
 
-/// A seekable sink, as [`AtomicFile::write`] passes it to its callback. Callers write bytes in
-/// order, then seek back to patch earlier bytes if the file format requires that.
+/// A seekable sink, as [`AtomicFile::write`] passes it to its callback. The callback writes bytes
+/// in order, and seeks back only to patch earlier bytes if the file format requires that.
 pub trait FileSink: Write + Seek {}
 
 impl<W: Write + Seek> FileSink for W {}

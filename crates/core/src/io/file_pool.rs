@@ -27,8 +27,8 @@ pub(crate) struct PooledFile {
     pool: Arc<FilePool>,
     number: usize,
     path: PathBuf,
-    /// Stamp of the file when it was first opened. Reading fails if another stamp shows that the
-    /// file was replaced.
+    /// Stamp of the file when it was first opened. Reading fails if the stamp differs when the file
+    /// is opened again, since the file was then changed or replaced.
     stamp: Stamp,
     size: u64,
 }

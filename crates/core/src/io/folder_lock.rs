@@ -19,10 +19,10 @@ use crate::progress::Progress;
 /// writers wait for the lock.
 ///
 /// The locked file, such as `.protosplit-lock-89abcdef.tmp`, is next to the main file and exists
-/// only while the lock is held. The system releases the lock of a killed process, and the next
-/// writer takes over the locked file. The locked file lists the files that its writer was about to
-/// move into place. If the main file doesn't exist, nothing refers to the listed files, and the
-/// next holder of the lock removes them. The locked file also lists the files that were about to be
+/// while the lock is held. The system releases the lock of a killed process, and the next writer
+/// takes over the locked file. The locked file lists the files that its writer was about to move
+/// into place. If the main file doesn't exist, nothing refers to the listed files, and the next
+/// holder of the lock removes them. The locked file also lists the files that were about to be
 /// replaced by files with other names.
 #[derive(Debug)]
 pub struct FolderLock {

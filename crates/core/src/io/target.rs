@@ -122,8 +122,8 @@ pub fn at_target(error: Error, target: &Path) -> Error {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::AlreadyExists`] if `path` exists; the same errors as [`check_folder`];
-/// [`ErrorKind::Io`] if the operating system fails to inspect `path`.
+/// [`ErrorKind::AlreadyExists`] if `path` exists and `force` is false; the same errors as
+/// [`check_folder`]; [`ErrorKind::Io`] if the operating system fails to inspect `path`.
 pub fn check_absent(path: &Path, force: bool) -> Result<()> {
     check_folder(path)?;
     match fs::symlink_metadata(path) {

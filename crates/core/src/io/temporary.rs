@@ -20,8 +20,8 @@ use tempfile::{Builder, NamedTempFile, TempDir};
 use super::owner::{Fate, Owner};
 use super::target::folder;
 
-/// Prefix of the names of all temporary items. A hash of the target's name, a hyphen, and any text
-/// follow the prefix.
+/// Prefix of the names of the temporary items that [`sweep`] may remove. A hash of the target's
+/// name, a hyphen, and any text follow the prefix.
 const PREFIX: &str = ".protosplit-";
 
 const SUFFIX: &str = ".tmp";
@@ -149,7 +149,7 @@ impl TemporaryFolder {
 }
 
 /// Creates a temporary item next to `target` with `create`. If `create` returns `None`, since
-/// another process has removed the new item, tries again.
+/// another process has removed the new item, tries again, up to [`MOST_TRIES`] times.
 fn beside<T>(
     target: &Path,
     permissions: Option<fs::Permissions>,
@@ -227,8 +227,8 @@ fn detached(target: &Path) -> impl Iterator<Item = (PathBuf, Option<Owner>)> {
 }
 
 /// Removes the folders that killed processes had [detached](TemporaryFolder::detach) for `target`,
-/// if they are empty or `may_go` returns true for their paths. Logs folders that are kept. The
-/// caller must hold the target's lock.
+/// if they are empty or `may_go` returns true for their paths; otherwise logs them. Keeps the
+/// folders of processes that may still run. The caller must hold the target's lock.
 #[doc(hidden)]
 pub fn discard_detached(target: &Path, may_go: impl Fn(&Path) -> bool) {
     let locks = system::are_locks_shared(folder(target));
@@ -313,7 +313,7 @@ pub(super) fn are_locks_shared(folder: &Path) -> bool {
     system::are_locks_shared(folder)
 }
 
-/// Removes a file that no process [locks](hold_shared) any more. If other hosts may not see the
+/// Removes a file unless a process still [locks](hold_shared) it. If other hosts may not see the
 /// locks in its folder, logs the file instead.
 #[doc(hidden)]
 pub fn remove_abandoned(path: &Path) {

@@ -104,8 +104,8 @@ pub fn map_with<B, T: Send>(
 pub struct Ahead {
     /// Maximum number of results that are in progress or wait for the consumer.
     pub count: NonZeroUsize,
-    /// Maximum total size of these results, in the unit of the jobs' sizes. A single result may be
-    /// larger.
+    /// Maximum total size of the results that are in progress or wait for the consumer, in the unit
+    /// of the jobs' sizes. A single result may be larger.
     pub size: u64,
 }
 

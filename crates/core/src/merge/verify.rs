@@ -325,9 +325,9 @@ fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOption
 ///
 /// # Errors
 ///
-/// Any error from planning the merge;
-/// [`ErrorKind::ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the size or the checksum
-/// of the merged message differs from the original message's;
+/// Any error from planning the merge, except that a missing message type is returned as
+/// [`MergeCheck::NeedsType`]; [`ErrorKind::ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch)
+/// if the size or the checksum of the merged message isn't the one that the file records;
 /// [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if the number of checksums is
 /// wrong.
 pub fn verify_parts_together<S: ReadAt>(

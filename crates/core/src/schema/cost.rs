@@ -17,8 +17,9 @@ const MESSAGE: u64 = 160;
 /// Estimated memory for each byte of a packed field, in bytes.
 const PACKED: u64 = 40;
 
-/// Maximum nesting of `google.protobuf.Any`s. The limit is low since decoding and displaying an
-/// `Any` are recursive.
+/// Maximum nesting of `google.protobuf.Any`s. The limit is low since each `Any` is decoded and
+/// displayed recursively. None is larger than the `Any` around it, so the limit also bounds the
+/// work.
 const DEEPEST_ANY: u32 = 16;
 
 /// Memory limit for decoding a message, and the settings for estimating the memory.

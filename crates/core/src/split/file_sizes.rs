@@ -6,8 +6,8 @@ pub fn most_stored(size: u64) -> u64 {
     size.saturating_add(size / 64).saturating_add(512)
 }
 
-/// Returns the maximum stored size in bytes of the last record in a file with this many chunks,
-/// which lists the chunks.
+/// Returns the maximum stored size in bytes of the last record of a file with `chunks` chunks. This
+/// record lists the chunks.
 pub fn most_of_trailer(chunks: usize) -> u64 {
     most_stored(64 + 48 * chunks as u64)
 }

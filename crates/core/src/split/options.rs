@@ -114,7 +114,7 @@ impl SplitOptions {
     }
 
     /// Sets the minimum size in bytes of the bytes and string values that become separate chunks
-    /// when a message has to be cut. With `None`, a value becomes a chunk only if it has to.
+    /// when a message has to be cut. With `None`, a value becomes a chunk only if it has to be cut.
     /// Default: [`DEFAULT_VALUE_CHUNK_SIZE`].
     #[must_use]
     pub const fn value_chunk_size(mut self, bytes: Option<u64>) -> Self {
@@ -221,9 +221,10 @@ impl SplitOptions {
     }
 
     /// Sets whether to write a message as a chunked file (`.cpb`) even if it need not be cut,
-    /// instead of writing it unchanged (`.pb`). Default: no. Its top-level repeated fields become
-    /// [slices](Self::max_slice_size) if they are larger than one slice; all other fields are in
-    /// one chunk. An existing `.pb` with the same prefix is kept.
+    /// instead of writing it unchanged (`.pb`). Default: no. If the message need not be cut, its
+    /// top-level repeated fields become [slices](Self::max_slice_size) if they are larger than one
+    /// slice, and all other fields are in one chunk. An existing `.pb` with the same prefix is
+    /// kept.
     #[must_use]
     pub const fn always_chunked(mut self, always: bool) -> Self {
         self.always_chunked = always;
@@ -272,7 +273,7 @@ impl SplitOptions {
     }
 
     /// Returns the minimum size in bytes of the bytes and string values that become separate chunks
-    /// when a message has to be cut; `None` if a value becomes a chunk only if it has to.
+    /// when a message has to be cut; with `None`, a value becomes a chunk only if it has to be cut.
     pub const fn get_value_chunk_size(&self) -> Option<u64> {
         self.value_chunk_size
     }
@@ -307,7 +308,8 @@ impl SplitOptions {
         self.compression
     }
 
-    /// Returns the options for the record writer; `None` if only the compression was set.
+    /// Returns the options for the record writer; `None` if all options for chunks, except the
+    /// compression, have their default values.
     pub const fn get_records(&self) -> Option<&WriterOptions> {
         self.records.as_ref()
     }

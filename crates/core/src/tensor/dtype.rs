@@ -220,8 +220,8 @@ impl DType {
     }
 
     /// Returns the size in bytes of the units that a change of the byte order reverses: of an
-    /// element or, for complex numbers, of each of the two numbers. `None` if the type has no fixed
-    /// width.
+    /// element (1 if it has 8 bits or less) or, for complex numbers, of each of the two numbers.
+    /// `None` if the type has no fixed width.
     pub fn swapped_width(self) -> Option<usize> {
         Some(match self {
             DType::C64 => 4,

@@ -27,10 +27,11 @@ use super::{ByteOrder, DType};
 pub struct TensorRule {
     /// Full name of the message type that contains a tensor.
     pub message: &'static str,
-    /// Message types whose names make up the name of a tensor: each type's full name, and the field
-    /// numbers that lead to the name in a message of that type. The names of the messages that
-    /// enclose the tensor, the outermost first, and of the tensor's own message are joined by `/`.
-    /// If none of these messages has a name, the tensor is named by its path.
+    /// Types of the messages that contribute to the name of a tensor. Each entry consists of a
+    /// type's full name, and the field numbers that lead to the name in a message of that type. The
+    /// names in the messages that enclose the tensor, the outermost first, and in the tensor's own
+    /// message are joined by `/`. If none of these messages has a name, the tensor is named by its
+    /// path.
     pub names: &'static [(&'static str, &'static [u32])],
     /// Number of the varint field that contains the format's number for the element type.
     pub dtype: u32,

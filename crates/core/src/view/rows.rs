@@ -29,8 +29,8 @@ impl Selected<'_> {
         self.frames.get(level).map(|frame| &frame.select)
     }
 
-    /// Returns the start of the current element at a level, as an offset in the message. The offset
-    /// is unique within the level.
+    /// Returns the start of the current element at a level, as an offset in the message; `None` if
+    /// there is no such element. The offset is unique within the level.
     pub fn element_start(&self, level: usize) -> Option<u64> {
         let element = &self.frames.get(level)?.element;
         element.first().map(|piece| piece.start)

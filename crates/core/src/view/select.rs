@@ -210,7 +210,7 @@ impl<'a> MessageView<'a> {
 
     /// Returns a replacement for a query by name that selects nothing: it selects elements by the
     /// value of one of their string fields instead; `None` if no such query selects anything
-    /// either.
+    /// either, or the message's type is unknown.
     ///
     /// # Errors
     ///

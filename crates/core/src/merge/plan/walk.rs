@@ -78,7 +78,7 @@ pub(in crate::merge) struct Walk<'p, 'a, S: ?Sized> {
 
 impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     /// Appends a chunk to the content of the message at a node. `walked` is true if the chunk has
-    /// to be parsed, since other chunks are inserted into it.
+    /// to be parsed, since other chunks are inserted into it or merged with it.
     pub(in crate::merge) fn fill(
         &mut self,
         node: NodeId,

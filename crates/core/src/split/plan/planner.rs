@@ -141,8 +141,9 @@ fn decide<P: ComposableSplitter + ?Sized>(
     Ok(decisions)
 }
 
-/// Adds the cuts that the maximum sizes require. With `in_order`, replaces all cuts with
-/// continuations if the message has too many runs of fields.
+/// Adds the cuts that the maximum sizes require. With `in_order` (in the extended profile, if no
+/// chunks were added), replaces all cuts with continuations if the message has too many runs of
+/// fields.
 fn with_sizes(
     mut marks: Cuts,
     fits: SizeRequests,

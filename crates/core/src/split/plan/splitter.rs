@@ -217,8 +217,8 @@ impl<'a> SplitContext<'a> {
 
     /// Begins a slice at an element of a repeated field. The slice is a chunk with this and the
     /// following elements, up to the next element for which this method is called, or to the end of
-    /// the field. Elements before the first slice stay in the message. For the element with index
-    /// 0, does nothing.
+    /// the field. Elements before the first slice stay in the message, and the element with index 0
+    /// always stays: for that element, this method does nothing.
     ///
     /// ```
     /// use proto_splitter_core::Result;

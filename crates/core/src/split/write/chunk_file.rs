@@ -29,7 +29,7 @@ pub struct ChunkFile {
     writer: RecordWriter<FileAt<File>>,
     /// Folder for temporary files.
     folder: PathBuf,
-    /// The chunks in this file, for the record that lists them at its end.
+    /// The chunks in this file, for the record at the file's end that lists them.
     chunks: Vec<ChunkInfo>,
 }
 

@@ -12,10 +12,11 @@ use crate::progress::Progress;
 use crate::{Error, Result};
 
 /// Completed files, and the files they replace.
-/// The order guarantees consistency. First, the files with chunks are placed, to which nothing
-/// refers yet; then the main file, by one rename; then the folder is synced; then the old files are
-/// removed. If a step fails, or the process is killed at any time, a reader still finds either the
-/// old message or the new one. After an error, a reader finds the old message.
+///
+/// The order of the steps guarantees consistency: first, the files with chunks are placed, to which
+/// nothing refers yet; then the main file, by one rename; then the folder is synced; then the old
+/// files are removed. If a step fails, or the process is killed at any time, a reader still finds
+/// either the old message or the new one. After an error, a reader finds the old message.
 #[derive(Debug)]
 pub struct Commit<'a> {
     /// The main file, which ends with the trailer.

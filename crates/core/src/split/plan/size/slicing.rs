@@ -13,7 +13,8 @@ use crate::{Error, ErrorKind, Result};
 pub(super) struct GroupSlices {
     /// Number of members that stay in the message.
     pub(super) kept: u64,
-    /// Size in the source of the members that stay in the message, in bytes.
+    /// Size in the source of the members that stay in the message, in bytes; `None` if all members
+    /// stay.
     pub(super) kept_raw: Option<u64>,
     pub(super) slices: Vec<Slice>,
 }
