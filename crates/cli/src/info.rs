@@ -206,8 +206,8 @@ fn said(
     width: Option<usize>,
 ) -> impl Iterator<Item = (&str, String)> {
     let names = properties.iter().map(|(name, _)| name.len());
-    // Each name is followed by at least two spaces. The fixed names are at most as long as
-    // `version`.
+    // Each name is followed by at least two spaces. The fixed names, except for `Merkle root`, are
+    // at most as long as `version`.
     let column = names.max().unwrap_or(0).max("version".len()) + 2;
     let most = width.map_or(usize::MAX, |width| width.saturating_sub(column));
     let said = properties.iter();

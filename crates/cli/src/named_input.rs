@@ -134,7 +134,7 @@ impl Deref for NamedInput {
     }
 }
 
-/// Opens the input with the given name, as the command does. The name is that of a file, of a file
+/// Opens the input with the given name, as the command does. The name is the path of a file, with or
 /// without its extension, or of a folder in a known format. If nothing else specifies the message's
 /// type, the schema next to the input does.
 ///
@@ -297,8 +297,8 @@ impl NamedTreeOptions {
         self
     }
 
-    /// Sets the minimum size of listed parts, in bytes. Default: 1% of the total size in a report,
-    /// 0 on a page.
+    /// Sets the minimum size of listed parts, in bytes. Default: 1% of the total size in a report; 0
+    /// on a page, or if [`top`](Self::top) is set.
     #[must_use]
     pub const fn min_size(mut self, bytes: Option<u64>) -> Self {
         self.min_size = bytes;

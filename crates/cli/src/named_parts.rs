@@ -33,7 +33,7 @@ pub fn hide_secrets<'a>(names: impl IntoIterator<Item = &'a Path>) {
 
 /// Plans to split the named file or object into `PREFIX.cpb` and one file for each part, with
 /// [`Planner::split`](proto_splitter::parts::Planner::split). By default, there are at most 16
-/// parts. If the options limit the size of files, there is one part for each file that is needed.
+/// parts or, if the options limit the size of files, as many parts as files are needed.
 ///
 /// ```
 /// use proto_splitter::parts::{PartOptions, PlanFile};

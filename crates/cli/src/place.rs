@@ -1,4 +1,4 @@
-//! Locating the input that an argument names: a file, a file without its extension, a folder in a
+//! Locating the input that an argument names: a file, with or without its extension, a folder in a
 //! known format, an object in a store, or standard input.
 
 use std::fs::{self, File};

@@ -140,7 +140,7 @@ impl Shared {
 }
 
 impl Work {
-    /// Creates a task that isn't shown yet, for measuring its speed from now on.
+    /// Creates a task that isn't shown yet. Its speed is measured from now on.
     fn new(doing: &str, of: u64) -> Work {
         let bar = ProgressBar::with_draw_target(Some(of), ProgressDrawTarget::hidden());
         bar.set_style(style().unwrap_or_else(|_| ProgressStyle::default_bar()));

@@ -14,13 +14,15 @@
 //! | a message | a struct |
 //! | a repeated field or a map | a list or a map; empty if it has no elements |
 //! | a field with presence (`optional`, in a `oneof`, a message, or proto2) | null if absent |
-//! | `google.protobuf.Timestamp` | a timestamp in UTC, in the [unit](TableOptions::time_unit) set |
-//! | `google.protobuf.Duration` | a duration, in the [unit](TableOptions::time_unit) set |
+//! | `google.protobuf.Timestamp` | a timestamp in UTC, in nanoseconds or [another unit] |
+//! | `google.protobuf.Duration` | a duration, in nanoseconds or [another unit] |
 //! | a wrapper such as `google.protobuf.Int64Value` | the wrapped value, or null |
 //! | a message without fields | true, or null |
 //!
 //! A column can be a nested field, such as `args.key`. If `args` is repeated, each value of the
 //! column is a list of keys.
+//!
+//! [another unit]: TableOptions::time_unit
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -16,8 +16,7 @@ use proto_splitter_core::Result;
 use crate::table::{Plan, Table, of_arrow};
 use crate::unit::{Spare, Unit, UnitSize};
 
-/// Maximum number of rows in a row group, and maximum size of their elements in the message, in
-/// bytes.
+/// Number of rows, and total size of their elements in bytes, at which a row group is complete.
 const ROW_GROUP: UnitSize = UnitSize {
     rows: 512 << 10,
     bytes: 16 << 20,

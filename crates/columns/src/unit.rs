@@ -135,7 +135,8 @@ fn place(start: u64, range: Range<usize>) -> Place {
     }
 }
 
-/// The size at which a [`Unit`] is complete. A unit with a single element may be larger.
+/// The number of rows and of bytes at which a [`Unit`] is complete. Its last element may exceed the
+/// bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnitSize {
     pub(crate) rows: usize,

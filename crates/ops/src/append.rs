@@ -120,7 +120,8 @@ pub struct AppendReport {
 
 /// Appends a tensor to the parameters of a Paddle model. The parameters must be in one file with
 /// the `sized` layout, which is changed in place. `data` is a NumPy file or, with a
-/// [shape](AppendOptions::shape), only the elements. `tensor` is its name in error messages.
+/// [shape](AppendOptions::shape), only the elements. Errors about `data` name it `tensor`, which is
+/// usually the path of its file.
 ///
 /// `file` is the parameter file, which may be empty, or the folder or program of a model. The
 /// existing tensors aren't read. If appending fails, the file is truncated to its old size.
@@ -195,7 +196,7 @@ fn described(data: &mut dyn Read, options: &AppendOptions) -> Result<(TensorInfo
 }
 
 /// Reads the header of a NumPy file. Fails if `given` is a type that differs from the elements'
-/// type.
+/// type, or if the elements are opaque and no type is given.
 fn of_npy(data: &mut dyn Read, given: Option<DType>) -> Result<TensorInfo> {
     let header = read_npy_header(data)?;
     let is_opaque = matches!(header.dtype, DType::Other(_));

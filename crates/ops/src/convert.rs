@@ -42,7 +42,7 @@ pub struct ConvertReport {
     pub output_bytes: u64,
     /// Notes for the user, one line each.
     pub notes: Vec<String>,
-    /// Files of an earlier split with the same name that were removed because overwriting is
+    /// Files of an earlier split to the same output that were removed because overwriting is
     /// allowed.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub removed_files: Vec<PathBuf>,

@@ -124,7 +124,7 @@ pub struct EditReport {
     pub stripped: u64,
     /// Total size of the removed contents of values and tensors, in bytes.
     pub stripped_bytes: u64,
-    /// Files of an earlier split with the same name that were removed because
+    /// Files of an earlier split to the same output that were removed because
     /// [`force`](EditOptions::force) is set.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub removed_files: Vec<PathBuf>,

@@ -12,8 +12,9 @@ use record_file::{CompressionKind, ReadAt};
 
 use crate::error_place::at;
 
-/// Maximum number of chunks to list that share a record chunk with another chunk. Without this
-/// limit, a record chunk with a million chunks would need a million lists of a million chunks.
+/// Maximum number of other chunks to list for each chunk that shares its record chunk with them.
+/// Without this limit, a record chunk with a million chunks would need a million lists of a million
+/// chunks.
 const MOST_LISTED: usize = 100;
 
 /// The result of [`info`].
@@ -51,7 +52,7 @@ pub struct MessageInfo {
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::crc32c"))]
     pub source_crc32c: Option<u32>,
     /// Total size of the chunks, in bytes. A chunk used at several paths counts once for each path.
-    /// `None` if the file records the size of the original message.
+    /// `None` if the size of the original message is known.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub merged_bytes: Option<u64>,
     /// True if a merge restores the original bytes; `None` if the result of a merge may depend on
@@ -244,7 +245,8 @@ fn of_format(input: &Opened) -> Result<FormatInfo> {
 }
 
 /// Returns the names and values of metadata that the message contains. If the message is damaged,
-/// returns none, since its chunks can still be listed.
+/// returns the error under the name `unreadable` instead of failing, since the message's chunks can
+/// still be listed.
 fn own_properties(input: &Opened) -> Vec<(String, String)> {
     let said = input.properties();
     said.unwrap_or_else(|error| vec![("unreadable".to_owned(), error.to_string())])

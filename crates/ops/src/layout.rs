@@ -83,7 +83,8 @@ pub struct Layout {
     /// Layouts of the other files with chunks of the message.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub other_files: Vec<FileLayout>,
-    /// Error about the damage at which the layout ends; `None` if the files are undamaged.
+    /// Error about the damage at which the layout ends; `None` if none was found. Damage in the data
+    /// of records isn't found.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub damage: Option<Error>,
 }
@@ -170,7 +171,7 @@ pub enum RegionKind {
     Signature,
     /// The file's metadata.
     FileMetadata,
-    /// Padding between other regions.
+    /// Padding between or after other regions.
     Padding,
     /// A record chunk in which records are stored one after the other.
     Records,

@@ -126,7 +126,7 @@ pub struct RewriteReport {
     /// Number of chunks that were copied without recompressing them; `None` if the output isn't in
     /// chunks.
     pub copied_chunks: Option<usize>,
-    /// Files of an earlier split with the same name that were removed because overwriting is
+    /// Files of an earlier split to the same output that were removed because overwriting is
     /// allowed.
     #[cfg_attr(
         feature = "serde",
@@ -158,9 +158,9 @@ pub struct RewrittenFile {
     pub chunks: usize,
 }
 
-/// Copies a chunked file with the same chunks and a different compression. The new file is read
-/// once to verify the checksums of its chunks. The checksum of the whole message is verified, too,
-/// unless merging depends on the message's type.
+/// Writes a copy of a chunked file, with the same chunks in a different compression. The copy is
+/// then read once to verify the checksums of its chunks. The checksum of the whole message is
+/// verified, too, unless merging depends on the message's type.
 ///
 /// ```
 /// use proto_splitter_core::edit::RewriteOptions;

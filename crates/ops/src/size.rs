@@ -3,9 +3,9 @@
 /// Maximum number of significant digits after the decimal point.
 const MOST_DECIMALS: usize = 18;
 
-/// Parses a size such as `67108864`, `64MiB`, `64M`, `1.5GiB` or `64MB`, and returns bytes. Units
-/// that end in `B` without an `i`, such as `MB`, are decimal; all others are binary. Fractions of a
-/// byte are dropped.
+/// Parses a size such as `67108864`, `64MiB`, `64M`, `1.5GiB` or `64MB`, and returns it in bytes.
+/// Units that end in `B` without an `i`, such as `MB`, are decimal; all others are binary. Fractions
+/// of a byte are dropped.
 ///
 /// ```
 /// use proto_splitter_ops::parse_size;

@@ -153,10 +153,10 @@ pub enum Checked {
         checksums: bool,
         /// Full name of the message's type; `None` if unknown.
         message: Option<String>,
-        /// Number of records in the file, including the trailer; `None` if the file isn't a record
-        /// file.
+        /// Number of records in the file, including the trailer; `None` if the message isn't in
+        /// chunks, or the file can't be opened.
         records: Option<u64>,
-        /// Number of chunks; 0 if the message isn't in chunks.
+        /// Number of chunks; 0 if the message isn't in chunks, or the file can't be opened.
         chunk_count: usize,
         /// Total uncompressed size of the chunks, in bytes.
         chunk_bytes: u64,

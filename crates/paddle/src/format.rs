@@ -34,9 +34,9 @@ use crate::{NAMES, variables};
 /// Paddle models. A model consists of a program (`.pdmodel`, `__model__`, or the `.json` that
 /// Paddle 3.x writes) and its parameters (`.pdiparams`, `__params__`, or one file per parameter).
 ///
-/// A model can be opened by the name of any of its files. It is both a message of type [`MODEL`]
-/// and an archive of its parameters. A program is opened as just a `ProgramDesc` if its parameters
-/// are missing, or if the caller asks for that type.
+/// A model can be opened by its folder, or by the name of any of its files. It is both a message of
+/// type [`MODEL`] and an archive of its parameters. A program is opened as just a `ProgramDesc` if
+/// its parameters are missing, or if the caller asks for that type.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Format, OpenOptions, Registry};

@@ -1,6 +1,6 @@
 //! Paddle models: programs, tensor streams and parameter files of any size.
 //!
-//! A [`PaddleModel`] is opened by the name of any of its files. It lists its
+//! A [`PaddleModel`] is opened by its folder, or by the name of any of its files. It lists its
 //! [variables](PaddleModel::variables) and [parameters](PaddleModel::parameters) after reading only
 //! headers. Its [source](PaddleModel::source) presents the program and all parameters as one
 //! message of any size, without copying them. [`write_model`] writes such a message to files, in

@@ -267,7 +267,7 @@ impl PaddleModel {
     ///
     /// # Errors
     ///
-    /// The errors of [`ParameterFile::verify`]; [`ErrorKind::SourceChanged`].
+    /// The errors of [`ParameterFile::verify`]; [`ErrorKind::SourceChanged`] if a file has changed.
     pub fn verify(&self) -> Result<()> {
         self.files.iter().try_for_each(ParameterFile::verify)?;
         self.check_unchanged()

@@ -187,7 +187,7 @@ impl ParameterFile {
         &self.part
     }
 
-    /// Checks the content that isn't read when the file is opened: LoD offsets, row numbers, and
+    /// Checks the content that isn't checked when the file is opened: LoD offsets, row numbers, and
     /// the words of vocabularies. Also fails if the file has changed since it was opened.
     ///
     /// # Errors

@@ -265,7 +265,7 @@ pub struct ParameterSpec {
 }
 
 impl ParameterSpec {
-    /// Creates the spec for a parameter with this name and kind. The type and dims may be any.
+    /// Creates the spec for a parameter with this name and kind, which may have any type and dims.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: StreamKind) -> Self {
         ParameterSpec {

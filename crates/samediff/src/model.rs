@@ -305,7 +305,7 @@ impl<'m> TagView<'m> {
         &self.model.tags[self.index].tag
     }
 
-    /// Returns the index of the tag, in the order from the oldest tag to the newest.
+    /// Returns the index of the tag in the order of age, starting with 0 for the oldest.
     pub(crate) fn index(&self) -> usize {
         self.index
     }

@@ -14,7 +14,7 @@ use super::value::{self, Shape};
 use crate::args::{GetArgs, GetFormat};
 use crate::text;
 
-/// Total size of the values in a complete batch, in bytes.
+/// Total size of values, in bytes, at which a batch is complete.
 const BATCH_BYTES: u64 = 256 << 10;
 
 /// Maximum number of values in a batch.

@@ -43,7 +43,7 @@ pub struct ConvertSavedModelReport {
 /// # Errors
 ///
 /// - [`InvalidConfig`](proto_splitter_core::ErrorKind::InvalidConfig) if `options` names another
-///   form, or contains settings.
+///   form, or contains settings or a maximum size of files.
 /// - The errors of [`SavedModelDir::save_as`] and [`SavedModelDir::convert_in_place`].
 pub fn convert_saved_model(
     folder: impl AsRef<Path>,

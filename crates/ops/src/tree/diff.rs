@@ -69,9 +69,9 @@ pub struct SizeChange {
     /// Number of values in the new message; `None` for a member or an absent field.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub new_count: Option<u64>,
-    /// Upper bound, in bytes, on the size of a member that was found in only one of the messages.
-    /// Since only the largest members are compared, the other message may contain the member, too.
-    /// `None` if the comparison was complete.
+    /// Upper bound, in bytes, on the member's size in the message in which the member wasn't found.
+    /// Since only the largest members are compared, that message may contain the member, too.
+    /// `None` if the member was found in both messages, or certainly is in only one.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub unseen_up_to: Option<u64>,
     /// Last step of the path.

@@ -90,7 +90,8 @@ pub struct TreeField {
     /// Listed elements of a repeated field, or entries of a map.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub members: Vec<TreeMember>,
-    /// Number and size of the members that aren't listed; `None` if there are none.
+    /// Number and size of the members that aren't listed; `None` if there are none, or if `members`
+    /// is empty.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub other_members: Option<TreeRest>,
     /// Listed fields that are nested in the values.

@@ -141,8 +141,8 @@ impl<I: Input> Parser<I> {
     }
 
     /// Passes the value to `look` in pieces of up to [`PIECE`] bytes. `look` returns the number of
-    /// bytes that it accepts, and true if the bytes after these could be valid with more bytes.
-    /// Otherwise, fails with the message `broken`.
+    /// bytes that it accepts, and true if more bytes could make the rest of the piece valid. If they
+    /// couldn't, or there are no more bytes, fails with the message `broken`.
     fn pieces(
         &mut self,
         value: Range<u64>,

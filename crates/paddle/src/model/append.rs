@@ -24,8 +24,8 @@ pub struct Appended {
 }
 
 /// Appends a tensor to the parameters of a model. The parameters must be in a single file in the
-/// sized layout. `path` is the path of any file of the model. If it is the path of the parameter
-/// file, the file may be empty.
+/// sized layout. `path` is any path that [`PaddleModel::open`](super::PaddleModel::open) accepts for
+/// the model. The parameter file may also be empty, if `path` or the options name it.
 ///
 /// If there is a program, the tensor must be the program's next parameter in the order of names,
 /// since the tensors in a file are in this order. `data` must have exactly as many bytes as the

@@ -6,8 +6,8 @@ use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
 use prost_reflect::prost_types::{FieldDescriptorProto, FileDescriptorProto};
 
 /// Returns true if a file has a field that is encoded as a group, but can't be declared as a group
-/// in proto2. In proto2, a group declares both a field and its type, which is used only once and has
-/// the name of the field. With editions, any message field can be encoded as a group.
+/// in proto2. In proto2, a group declares both a type and the only field of this type, which is
+/// named after the type. With editions, any message field can be encoded as a group.
 pub(super) fn is_needed(file: &FileDescriptorProto) -> bool {
     let mut scopes = vec![(file.package().to_owned(), &file.message_type)];
     let mut fields = vec![(0, &file.extension)];

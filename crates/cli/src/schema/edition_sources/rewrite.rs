@@ -360,7 +360,7 @@ impl Rewriter<'_> {
     }
 
     /// Returns the index of the token after the value at `at`. A value is a single token, or a pair
-    /// of brackets with its contents. The result is at most `end`, unless `end` is `at`.
+    /// of brackets with its contents. If `at` is before `end`, the result is at most `end`.
     fn after_value(&self, at: usize, end: usize) -> usize {
         let mut depth = 0_usize;
         for index in at..end {
