@@ -13,11 +13,11 @@ use crate::record::{Record, bundle_prefix};
 
 /// Finishes an interrupted [`write_in_place`](crate::ExternalizePlan::write_in_place) in the folder
 /// `path`. Thus, a second run succeeds no matter at which step the first one was interrupted.
-/// Returns `None`, and changes nothing, if the model isn't externalized yet, or if its constants
-/// are mapped but the options don't require this, or the reverse.
+/// Returns `None`, and changes nothing, if the model isn't externalized yet, or if the options
+/// require another storage for its constants: [mapped](ExternalizeOptions::mapped) or not.
 ///
 /// Once the new `saved_model.pb` exists, two steps remain: removing the old chunked model, and
-/// writing `fingerprint.pb`. Steps that are already done change nothing.
+/// writing `fingerprint.pb`. If both are already done, nothing changes.
 ///
 /// # Errors
 ///

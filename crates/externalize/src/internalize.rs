@@ -25,7 +25,7 @@ pub struct Internalized {
     /// Folder to which the model was written.
     pub path: PathBuf,
     /// Form of the model's file: `saved_model.pb`, or `saved_model.cpb` if the model is too large
-    /// for a single message.
+    /// for a `saved_model.pb`.
     pub form: ModelForm,
     /// Size of the model as one serialized message, in bytes.
     pub message_size: u64,

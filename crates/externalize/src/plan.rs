@@ -155,7 +155,7 @@ impl ExternalizePlan {
         let all = if leave.is_empty() {
             None
         } else {
-            // This scan lists all large constants, including those that can't be moved.
+            // This scan also lists the constants in `leave`, which the next scan omits.
             Some(scan(&data, size, options.min_size, &BTreeSet::new())?.constants)
         };
         if !leave.is_empty() {
@@ -319,8 +319,8 @@ impl ExternalizePlan {
         files
     }
 
-    /// Writes all new files to `folder`, which will be renamed to `final_folder`. Writes
-    /// `saved_model.pb` last, and returns its size in bytes.
+    /// Writes all new files to `folder`, which is `final_folder` itself or will be renamed to it.
+    /// Writes `saved_model.pb` last, and returns its size in bytes.
     fn fill(&self, folder: &Path, final_folder: &Path) -> Result<u64> {
         let mapped = final_folder.join(MAPPED_FOLDER);
         let destination = if self.options.mapped {

@@ -16,8 +16,9 @@ use crate::constant::{Constant, Place};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The constant is in a function that a function which XLA compiles as a whole calls, by a call
-    /// that can't pass more arguments.
+    /// A function that XLA compiles as a whole calls the constant's function, directly or through
+    /// other functions. Either one of the calls can't pass more arguments, or constants are to be
+    /// mapped, which compiled functions can't do.
     InsideCompiled,
     /// XLA compiles the constant's function as a whole, and a call to it can't pass more arguments.
     CompiledWithoutCall,

@@ -52,8 +52,8 @@ impl Folder {
         }
     }
 
-    /// Returns the objects in the folder and its subfolders, sorted by name. A web server that
-    /// can't list folders has none.
+    /// Returns the objects in the folder and its subfolders, sorted by name. For a web server that
+    /// can't list folders, returns an empty list.
     ///
     /// # Errors
     ///

@@ -78,7 +78,7 @@ impl StoreOptions {
     }
 
     /// Sets the time for which a failed request is retried, at most one day. Default:
-    /// [`DEFAULT_RETRY_TIMEOUT`]. If the store throttles a request, with status 429 or 503, it is
+    /// [`DEFAULT_RETRY_TIMEOUT`]. A request that the store throttles, with status 429 or 503, is
     /// retried for ten thirds of this time.
     ///
     /// A connection that receives no data for a sixth of this time, or for 30 seconds if that is

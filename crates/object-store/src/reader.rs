@@ -277,7 +277,8 @@ impl Shared {
     }
 
     /// Returns the end of the range to fetch for a read at `offset` that wasn't prefetched. If it
-    /// continues the previous read, twice as many bytes are fetched ahead as for that read.
+    /// continues the previous read, twice as many bytes are fetched ahead as for that read, up to
+    /// four times the maximum size of a request.
     fn reach(&self, state: &mut State, offset: u64, end: u64, size: u64) -> u64 {
         let (last, ahead) = state.sequence;
         let most = self.options.request_size.saturating_mul(4);

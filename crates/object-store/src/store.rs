@@ -27,9 +27,10 @@ const SETTINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 /// Maximum number of retries of a request. The time limit is usually reached earlier.
 const MOST_RETRIES: usize = 10_000;
 
-/// Maximum length of the longest pause between retries.
+/// Upper bound of the longest pause between retries, which is a sixth of the time for retries if
+/// that is within the bounds.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// Minimum length of the longest pause between retries.
+/// Lower bound of the longest pause between retries.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The stores that were already created, by URL prefix and options.

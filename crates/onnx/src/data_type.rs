@@ -102,8 +102,8 @@ pub fn raw_len(data_type: DataType, dims: &[i64]) -> Option<u64> {
     u64::try_from(bits.div_ceil(8)).ok()
 }
 
-/// Returns the number of elements in a tensor of shape `dims`; `None` if a dimension is negative,
-/// or the number exceeds 2^64.
+/// Returns the number of elements in a tensor of shape `dims`, which is 0 if any dimension is 0.
+/// Returns `None` if a dimension is negative, or the number is 2^64 or more.
 pub(crate) fn element_count(dims: &[i64]) -> Option<u64> {
     if dims.contains(&0) {
         return Some(0);

@@ -26,7 +26,8 @@ const MAX_WARNINGS: usize = 100;
 /// nodes with data in them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outside {
-    /// Folder of the external files; `None` if the model wasn't opened from a path.
+    /// Folder of the external files; `None` if the model wasn't opened from a path, or is in the
+    /// header of a safetensors file.
     pub(crate) folder: Option<Arc<Folder>>,
     pub(crate) files: BTreeSet<PathBuf>,
     pub(crate) tensors: usize,

@@ -57,8 +57,8 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Writes a plan to a file or object, which may exist. A new plan has another id, so it rejects
-    /// the reports of the plan that it replaces.
+    /// Writes a plan to a file or object, and replaces an existing one. The new plan rejects the
+    /// reports of the old one, which have another id.
     ///
     /// # Errors
     ///

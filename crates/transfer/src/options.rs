@@ -62,8 +62,8 @@ impl ReceiveOptions {
         self
     }
 
-    /// Sets the options for merging the chunks to a message, such as limits, threads and the
-    /// message's descriptor. Default: [`ReadOptions::new`].
+    /// Sets the options for merging the chunks to a message: limits, threads, the message's
+    /// descriptor, and the progress listener. Default: [`ReadOptions::new`].
     #[must_use]
     pub fn reading(mut self, reading: ReadOptions) -> Self {
         self.reading = reading;

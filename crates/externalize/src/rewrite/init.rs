@@ -271,8 +271,8 @@ fn assign(name: &str, handle: String, value: String, content: &Content) -> NodeD
         .build()
 }
 
-/// Returns a function that does nothing, as `_create_resource`: the variables are only created when
-/// they get their values.
+/// Returns the function for `_create_resource`. It does nothing, since the variables are only
+/// created when they get their values.
 fn create_function(name: &str) -> FunctionDef {
     let mut function = build::function(name, &[], false);
     function.node_def.push(build::one("one", None));

@@ -112,7 +112,7 @@ fn concrete_functions_hash(
             let why = format!("the concrete function `{name}` does not end in an integer");
             return Err(FingerprintError::Refused(why));
         };
-        // If several functions have the same number, TensorFlow uses the first one.
+        // If several functions have the same number, TensorFlow uses the one that it visits first.
         by_uid.entry(uid).or_insert((name, function));
     }
     let mut hash = 0;

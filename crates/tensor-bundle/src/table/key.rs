@@ -1,7 +1,8 @@
 //! Keys for the index block of a table. To be short, they may differ from all keys in the table.
 
 /// Returns a key that is greater than or equal to `last`, and less than `next`. As in leveldb, this
-/// is a prefix of `last` whose last byte is incremented or, if no such key is between them, `last`.
+/// is `last` up to the first byte that differs from `next`, with this byte incremented. If that
+/// isn't less than `next`, returns `last`.
 pub(super) fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     let common = last.iter().zip(next).take_while(|(a, b)| a == b).count();
     match (last.get(common), next.get(common)) {
