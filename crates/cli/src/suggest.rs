@@ -49,8 +49,8 @@ pub(crate) fn nearest<'a>(
 }
 
 /// Returns a valid path that is similar to an invalid one. Names are corrected, and missing indices
-/// are added. If a field was named without the path to it, the path is added. Returns `None` if the
-/// path is valid for the type, even if the message has no value there.
+/// are added. If a field was named without the path to it, the path is added. Returns `None` if
+/// `typed` is already valid for the type, even if the message has no value there.
 pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
     let is_sound = |path: &str| PathQuery::parse(path, Some(root)).is_ok();
     if is_sound(typed) {

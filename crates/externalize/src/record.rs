@@ -86,8 +86,8 @@ pub(crate) struct Piece {
     /// Name of the constant's content, in the bundle or as a file; empty in the last piece.
     #[prost(string, tag = "2")]
     pub(crate) content: String,
-    /// Size of a decoded element in bytes, if the original encodes the constant as varints; 0
-    /// otherwise.
+    /// Size of a decoded element in bytes, if the original model encodes the constant as varints;
+    /// 0 otherwise.
     #[prost(uint32, tag = "3")]
     pub(crate) width: u32,
     /// True if negative elements are sign-extended to 64 bits before they are encoded as varints.

@@ -83,7 +83,7 @@ impl SameDiffLimits {
     }
 
     /// Limits the memory for the parsed lines of a text file, in bytes. Default:
-    /// [`DEFAULT_MAX_LIST_MEMORY`]. A reference of two characters takes about 60 bytes.
+    /// [`DEFAULT_MAX_LIST_MEMORY`]. A line takes about 50 bytes more than its characters.
     #[must_use]
     pub const fn max_list_memory(mut self, bytes: u64) -> Self {
         self.max_list_memory = bytes;

@@ -12,11 +12,11 @@ const FUNCTION_NODES: u64 = 400;
 const FUNCTION_CONSTANTS: u64 = 8;
 const FUNCTION_CONSTANT_BYTES: u64 = 64 << 10;
 
-/// Parameters of [`graph_and_function`]: the size of the constants that aren't cut out, in bytes;
-/// their number for each constant that is cut out; and the size of the constants that are cut out,
-/// in bytes.
+/// Size of a constant that isn't cut out of the model of [`graph_and_function`], in bytes.
 const INNER_BYTES: u64 = 512 << 10;
+/// Number of constants that aren't cut out per constant that is cut out.
 const CUT_EVERY: u64 = 64;
+/// Size of a constant that is cut out, in bytes.
 const CUT_BYTES: u64 = 4 << 20;
 
 /// A message for benchmarks, together with the size of the chunks into which it is split.

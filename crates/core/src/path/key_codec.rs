@@ -269,8 +269,8 @@ impl<'a> EntryKey<'a> {
 /// Finds the key in `window`, the first bytes of a map entry of `len` bytes. Returns the key, and
 /// the offset in the entry up to which it was searched.
 ///
-/// If several fields have the key's wire type, the last one is the key. Writers usually put the key
-/// first, so callers limit the bytes to search.
+/// If field 1 occurs several times with the key's wire type, the last occurrence is the key.
+/// Writers usually put the key first, so callers limit the bytes to search.
 pub(crate) fn entry_key(window: &[u8], len: u64, form: KeyForm) -> Result<(EntryKey<'_>, u64)> {
     let mut key = EntryKey::Absent;
     let mut cursor = WireCursor::new(window);

@@ -56,7 +56,7 @@ pub(super) struct Frame {
     /// A cursor over slices, for skipping elements before the first selected index; `None` if not
     /// needed.
     passing: Option<RunCursor>,
-    /// Range of the remaining numbers in the current packed field.
+    /// Byte range of the remaining elements in the current packed field.
     run: Range<u64>,
     /// Index or key of the most recent element.
     pub(super) select: Select,

@@ -308,8 +308,8 @@ impl Caller<'_> {
     }
 }
 
-/// Returns the control input that waits for the node of an input; `None` if the input is a
-/// function's argument, which has no node.
+/// Returns a control input for the node that produces `input`; `None` if `input` is an argument of
+/// the function, which no node produces.
 fn after(input: &str, scope: Scope) -> Option<String> {
     match (input.strip_prefix('^'), input.split_once(':')) {
         (Some(_), _) => Some(input.to_owned()),

@@ -28,8 +28,8 @@ pub struct TreeDiffReport {
     pub old_size: u64,
     /// Size of the compared part in the new message, in bytes.
     pub new_size: u64,
-    /// Changes in fields, by path, and in their members. The largest change is first. A change in a
-    /// nested field is also part of the changes in the enclosing messages.
+    /// Changes in fields, and in single elements or map entries, the largest change first. A change
+    /// in a nested field also counts in the changes of the enclosing messages.
     pub changes: Vec<SizeChange>,
     /// Number of changes that aren't listed because they are too small.
     pub other_changes: u64,

@@ -74,12 +74,13 @@ pub(super) struct Files<'m> {
     bytes: u64,
 }
 
-/// Fields of the current parameter file that the message has before its parameters.
+/// Description of the current parameter file, which precedes the file's parameters in the message.
 #[derive(Debug, Default)]
 struct Stored {
     file: Option<String>,
     layout: Layout,
     separate: bool,
+    /// True if a parameter of the file has been read.
     has_begun: bool,
 }
 

@@ -16,8 +16,8 @@ const FRAGMENT: usize = SNAPPY_FRAGMENT;
 /// An encoder that takes pieces, and frees each piece as soon as the compressor has consumed it.
 ///
 /// zstd reads the pieces in place. Copying them to a contiguous buffer and compressing them in a
-/// single call takes a third longer at level 3 and the same time at level 1: zstd then searches for
-/// better block boundaries, which makes the output less than 0.5 % smaller.
+/// single call takes a third longer at level 3 and the same time at level 1. In a single call, zstd
+/// searches for better block boundaries, which makes the output less than 0.5 % smaller.
 pub(crate) struct PieceEncoder<'a> {
     encoders: &'a mut Encoders,
     out: &'a mut PieceQueue,

@@ -226,7 +226,8 @@ fn move_in_by(
 
 /// Implements [`move_in`] on systems that can't swap folders. First renames the previous folder to
 /// [`aside`]. If the process is interrupted before the new folder is in place, the next run renames
-/// the previous folder back; until then, opening the model fails with an error that names its path.
+/// the previous folder back; until then, opening the model fails with an error that tells where the
+/// previous folder is.
 fn move_in_by_turns(temporary: TempDir, to: &Path) -> Result<()> {
     let failed = |error: io::Error| Error::from(error).in_file(to);
     let aside = aside(to);

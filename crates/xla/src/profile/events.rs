@@ -146,8 +146,8 @@ impl Rewritten {
         }
     }
 
-    /// Adds events to a list of spans. Events that merging changes are copied first; all others are
-    /// spans of the records.
+    /// Adds events to a list of spans. An event that is changed by merging is added as a span of its
+    /// changed copy, any other event as a span of its record.
     pub(super) fn add(
         &mut self,
         reader: &mut ProfileReader<'_>,

@@ -1,4 +1,4 @@
-//! The records that were found so far, by chunk.
+//! The records found so far, by chunk.
 
 use std::ops::Range;
 use std::sync::OnceLock;

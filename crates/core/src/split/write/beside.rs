@@ -103,7 +103,7 @@ pub struct DonePart {
     pub path: PathBuf,
     /// The entry for the file in the trailer.
     pub named: ExternalFile,
-    /// Number of chunks in the file. Chunks that share a record count once.
+    /// Number of chunks in the file. Several chunks that are stored as one record count as one.
     pub chunk_count: usize,
 }
 

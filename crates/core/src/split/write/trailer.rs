@@ -17,8 +17,9 @@ use crate::split::plan::size_splitter::SizeSplitter;
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size of a trailer that is never cut, in bytes: an entry for a chunk takes some thirty
-/// bytes, so a trailer cut into chunks of at least this size becomes many times smaller.
+/// Trailers of at most this size, in bytes, are never cut. An entry for a chunk takes about thirty
+/// bytes, so when a trailer is cut into chunks of at least this size, the new trailer that lists
+/// these chunks is many times smaller.
 const LEAST_CUT: u64 = 1 << 10;
 
 /// Writes the trailer. A trailer that exceeds the maximum is split like any message, and the list
