@@ -80,7 +80,7 @@ struct Stored {
     file: Option<String>,
     layout: Layout,
     separate: bool,
-    /// True if a parameter of the file has been read.
+    /// True if the file for the parameters has been created, where the arrangement has one.
     has_begun: bool,
 }
 
