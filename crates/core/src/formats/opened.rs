@@ -171,6 +171,15 @@ impl Opened {
 
     /// Returns the chunked file that contains the message, for operations on its chunks.
     ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use proto_splitter_core::formats::{OpenOptions, Opened};
+    /// let opened = Opened::of_reader(Arc::new(b"\x08\x07".to_vec()), None, &OpenOptions::new())?;
+    /// let error = opened.require_chunks().unwrap_err();
+    /// assert_eq!(error.to_string(), "one message, not in chunks");
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidConfig`] if the message isn't in chunks, or there is no message.
@@ -181,6 +190,15 @@ impl Opened {
     }
 
     /// Returns the bytes of the message and its size, for operations on a message in one piece.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use proto_splitter_core::formats::{OpenOptions, Opened};
+    /// let opened = Opened::of_reader(Arc::new(b"\x08\x07".to_vec()), None, &OpenOptions::new())?;
+    /// let (_, size) = opened.require_plain()?;
+    /// assert_eq!(size, 2);
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
