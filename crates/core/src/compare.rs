@@ -1,16 +1,17 @@
 //! Comparing two messages without loading either into memory.
 //!
-//! Both messages are walked side by side. The comparison ignores the order of different fields, the
-//! order of map entries, whether numbers are packed, superseded values, and whether a default value
-//! without presence is written. Floats are compared by their bits. Unknown fields are compared by
-//! field number in wire form, and so are all fields of a message of unknown type.
+//! The comparison ignores the order of fields with different numbers, the order of map entries,
+//! whether numbers are packed, values that a later value supersedes, and whether a field without
+//! presence is absent or has its default value. Floats are compared by their bits. Unknown fields
+//! are compared by field number in wire form, and so are all fields of a message of unknown type.
 //!
-//! Elements of a list are matched by a field that looks like a name, if all elements have one and
-//! names are unique; otherwise by content, so that one inserted element is one difference.
+//! Elements of a repeated field are matched by a field that looks like a name, if every element has
+//! a name and the names are unique. Otherwise they are matched by content, so that one inserted
+//! element is one difference.
 //!
-//! Memory holds the keys of each compared map, the bytes of messages up to 1 MiB, 32 bytes for each
-//! list element from the first difference on, and 16 bytes for each run of equal field numbers in a
-//! message.
+//! A comparison uses memory for the keys of each compared map, the bytes of messages up to 1 MiB,
+//! 32 bytes for each list element from the first difference on, and 16 bytes for each run of
+//! adjacent fields with the same number.
 //!
 //! ```
 //! use proto_splitter_core::compare::{Comparison, compare};
@@ -41,8 +42,8 @@ use crate::wire::{Input, WireCursor};
 pub use difference::{Comparison, Difference, DifferenceKind};
 use walk::{Sides, Walk, first_byte};
 
-/// Compares two messages, and reports at most `limit` differences (at least one). The type of the
-/// first view applies to both.
+/// Compares two messages and returns at most `limit` differences (a limit of 0 counts as 1). Both
+/// messages are parsed as the type of the first view.
 ///
 /// # Errors
 ///

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! In files with join version 1, the trailer itself may be in chunks, and chunks may be in other
-//! files. Each of these is a record file whose last record identifies it.
+//! files. Each of these other files is a record file, too, whose last record identifies the file.
 //!
-//! Parsing a [`Trailer`] checks that the bytes are a trailer, that this reader supports its
-//! version, and that every index and path is in range. [`ChunkedFile`] checks the trailer against
-//! the records.
+//! Parsing a [`Trailer`] checks that the bytes are a trailer, that this reader supports the
+//! trailer's version, and that every index and path is in range. [`ChunkedFile`] checks the trailer
+//! against the records.
 
 mod chunk_tree;
 mod embedded_schema;

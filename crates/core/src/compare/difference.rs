@@ -7,11 +7,11 @@ use crate::path::{FieldPath, FieldRef};
 /// The result of comparing two messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// The bytes are the same.
+    /// The messages have the same bytes.
     Identical,
-    /// The messages are equal; their bytes differ.
+    /// The messages are equal, although their bytes differ.
     Equal,
-    /// The messages differ. Contains the first differences, by field number and index.
+    /// The messages differ. Contains the first differences, ordered by field number and index.
     Different(Vec<Difference>),
 }
 
@@ -19,9 +19,9 @@ pub enum Comparison {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// Path in the first message; if only the second message has the value, path in the second.
+    /// Path of the value in the first message, or in the second message if only that has the value.
     pub path: FieldPath,
-    /// Name of the element, in a list whose elements have names.
+    /// Name of the list element at `path`; `None` if the path isn't that of an element with a name.
     pub name: Option<String>,
     /// The kind of difference.
     pub how: DifferenceKind,
@@ -35,13 +35,13 @@ pub enum DifferenceKind {
     OnlyInFirst,
     /// Only the second message has the value.
     OnlyInSecond,
-    /// Numbers of elements that a repeated field has in the first and in the second message. The
-    /// common elements are equal.
+    /// Numbers of elements of a repeated field in the first and in the second message. Elements
+    /// with the same index are compared separately.
     Counts(u64, u64),
-    /// Indices, in the first and in the second message, of an element whose order relative to the
-    /// other common elements differs.
+    /// Indices of a list element in the first and in the second message. The order of this element
+    /// relative to the other common elements differs.
     Moved(u64, u64),
-    /// Different numbers or short strings, as text.
+    /// Values of a number or a short string in the first and in the second message, as text.
     Values(String, String),
     /// Different strings, bytes or unknown fields.
     Bytes {
@@ -49,13 +49,13 @@ pub enum DifferenceKind {
         first: u64,
         /// Size in the second message, in bytes.
         second: u64,
-        /// Offset of the first byte that differs.
+        /// Offset of the first byte that differs, from the start of the compared bytes.
         at: u64,
     },
 }
 
 impl DifferenceKind {
-    /// Describes the difference, calling the two messages `first` and `second`.
+    /// Describes the difference as text. `first` and `second` are the names of the two messages.
     pub fn said<'a>(&'a self, first: &'a str, second: &'a str) -> impl fmt::Display + 'a {
         Description {
             how: self,
@@ -65,7 +65,8 @@ impl DifferenceKind {
     }
 }
 
-/// Returns true if an absent field equals a field with the default value.
+/// Returns true if the field has no presence, so that an absent field equals one with the default
+/// value.
 pub(super) fn is_implicit(field: &FieldRef) -> bool {
     match field {
         FieldRef::Field(field) => !field.supports_presence(),

@@ -9,15 +9,16 @@ use crate::Result;
 use crate::path::FieldRef;
 use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, unzigzag, wire_type};
 
-/// The ranges of a message that contain the occurrences of a field and nothing else.
+/// The byte ranges of a message that contain all occurrences of one field and nothing else.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs {
     pub(super) stretches: Vec<Range<u64>>,
-    /// The last occurrence.
+    /// The last occurrence; `None` if the field is absent.
     pub(super) last: Option<Field>,
 }
 
-/// The role of a field number in a message: a known field, or an unknown field with some wire type.
+/// A key for the fields of a message: their number, and whether the schema has a field with this
+/// number that can have their wire type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot {
     pub(super) number: u32,
@@ -32,7 +33,8 @@ pub(super) fn index<I: Input>(
     message: Option<&MessageDescriptor>,
 ) -> Result<BTreeMap<Slot, Runs>> {
     let mut runs: BTreeMap<Slot, Runs> = BTreeMap::new();
-    // The most recent field, which the next field is likely to repeat.
+    // The number, descriptor and oneof siblings of the most recent field. The next field often has
+    // the same number.
     let mut latest: Option<(u32, Option<FieldRef>, Vec<u32>)> = None;
     for piece in pieces {
         cursor.set_range(piece.clone());
@@ -150,7 +152,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// Returns a number's bits as readers of its kind interpret them.
+/// Returns the bits of the number at a byte range, converted as a parser of this kind would.
 pub(super) fn number<I: Input>(
     cursor: &mut WireCursor<I>,
     value: &Range<u64>,

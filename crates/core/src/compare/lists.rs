@@ -14,21 +14,22 @@ use crate::path::{FieldRef, Step};
 use crate::view::{MemberFields, name_field};
 use crate::wire::{Input, WireCursor};
 
-/// Maximum number of elements to match per side, from the first difference on. Each takes 32 bytes.
-/// Longer lists are compared index by index.
+/// Maximum number of elements to match in each list, counted from the first difference. Each
+/// element uses 32 bytes of memory. Longer lists are compared index by index.
 const MOST_MATCHED: usize = 1 << 20;
 
-/// Maximum size of a name, in bytes.
+/// Maximum size of an element's name, in bytes.
 const LONGEST_NAME: usize = 4 << 10;
 
-/// Maximum size of a name in a report, in bytes.
+/// Maximum length of a name in a report, in characters. Longer names are shortened.
 const SHOWN_NAME: usize = 200;
 
-/// The elements of a field, and their distinguishing name field.
+/// A repeated field to compare, and the field that contains an element's name.
 struct List<'a> {
     field: &'a FieldRef,
     kind: Kind,
-    /// Path of the field that contains an element's name.
+    /// Field numbers of the path from an element to its name; `None` if elements have no name
+    /// field.
     name: Option<Vec<u32>>,
     hashes: RandomState,
     depth: u32,
@@ -41,7 +42,8 @@ struct Element {
     hash: u64,
 }
 
-/// The position from which two lists are matched. All elements before it have been compared.
+/// The index from which the elements of two lists are matched. All earlier elements have been
+/// compared.
 struct Rest<'a> {
     index: u64,
     a: Occurrences<'a>,
@@ -87,8 +89,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Advances along both lists while their elements evidently correspond, and returns the
-    /// position after the last pair.
+    /// Compares the elements of two lists index by index, as long as they are equal or have the
+    /// same name. Returns the position of the first other pair; `None` if the comparison is
+    /// complete.
     fn in_step<'a, I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -199,7 +202,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Compares elements with the same index, and then the numbers of elements.
+    /// Compares elements with the same index, and then the lengths of the lists.
     fn one_by_one<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -268,8 +271,8 @@ impl List<'_> {
         }))
     }
 
-    /// Collects the remaining elements; `None` if there are too many, or if names are required and
-    /// an element has none.
+    /// Collects the remaining elements. Returns `None` if there are too many, or if `by_name` is
+    /// true and an element has no name.
     fn collect<I: Input>(
         &self,
         cursor: &mut WireCursor<I>,

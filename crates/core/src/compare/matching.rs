@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::ops::Range;
 
-/// Matched elements, by their indices in the two lists.
+/// The match of an element, given by its indices in the two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
     /// Elements that correspond, whether or not they are equal.
@@ -15,8 +15,9 @@ pub(super) enum Match {
     Second(usize),
 }
 
-/// Matches elements by name; `None` if a list contains a name twice. If both lists have the same
-/// number of unmatched elements between two matched ones, these elements count as renamed.
+/// Matches elements by name. Returns `None` if a list contains a name twice. If both lists have the
+/// same number of unmatched elements between two matched elements, the unmatched elements count as
+/// renamed.
 pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>> {
     let places: HashMap<K, usize> = b.iter().copied().zip(0..).collect();
     let of_a: HashSet<K> = a.iter().copied().collect();
@@ -36,7 +37,7 @@ pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>
         let is_alone = |at: &usize| b.get(*at).is_some_and(|key| !of_a.contains(key));
         let others: Vec<usize> = between.filter(is_alone).collect();
         next_of_b = next_of_b.max(end);
-        // Equally many elements on both sides count as renamed.
+        // If both lists have the same number of unmatched elements here, these count as renamed.
         if others.len() == alone.len() {
             let both = alone.drain(..).zip(others);
             matches.extend(both.map(|(at, other)| Match::Both(at, other)));
@@ -59,8 +60,9 @@ pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>
     Some(matches)
 }
 
-/// Matches elements by content. Omits equal elements. Elements between two equal elements that are
-/// unique are matched in order.
+/// Matches elements by hashes of their content. The result omits equal elements. Elements that
+/// occur exactly once in each list are anchors; the elements between two anchors are matched in
+/// order.
 pub(super) fn by_content(a: &[u64], b: &[u64]) -> Vec<Match> {
     let (once_in_a, once_in_b) = (once(a), once(b));
     let common = a.iter().enumerate().filter_map(|(at, content)| {
@@ -81,7 +83,8 @@ pub(super) fn by_content(a: &[u64], b: &[u64]) -> Vec<Match> {
     matches
 }
 
-/// Matches the elements between two equal ones. Omits equal elements at the beginning and end.
+/// Matches the elements of a range of `a` and a range of `b` in order. Omits equal elements at the
+/// beginning and end of the ranges.
 fn between(
     a: &[u64],
     b: &[u64],
@@ -102,7 +105,7 @@ fn between(
     matches.extend(of_b.skip(pairs).map(Match::Second));
 }
 
-/// Returns the indices of values that occur once.
+/// Returns the values that occur exactly once, with their indices.
 fn once(list: &[u64]) -> HashMap<u64, usize> {
     let mut places: HashMap<u64, Option<usize>> = HashMap::with_capacity(list.len());
     for (at, content) in list.iter().enumerate() {
@@ -114,9 +117,11 @@ fn once(list: &[u64]) -> HashMap<u64, usize> {
         .collect()
 }
 
-/// Marks the members of a longest increasing subsequence of these distinct numbers.
+/// Returns a flag for each of these distinct numbers: true if it belongs to a certain longest
+/// increasing subsequence.
 fn increasing(numbers: &[usize]) -> Vec<bool> {
-    // For each length, the index of the smallest number that ends a sequence of that length.
+    // For each length, the index of the smallest number that ends an increasing subsequence of that
+    // length.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(numbers.len());
     for (at, number) in numbers.iter().enumerate() {

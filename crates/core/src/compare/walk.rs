@@ -1,4 +1,4 @@
-//! Walking two messages side by side.
+//! Comparing the fields of two messages.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,10 +18,10 @@ const IN_MEMORY: u64 = 1 << 20;
 /// Maximum size of a string to report in full, in bytes.
 const SHORT: u64 = 64;
 
-/// Number of bytes to compare at a time.
+/// Number of bytes to compare or hash at a time.
 pub(super) const WINDOW: usize = 64 << 10;
 
-/// The two messages to compare.
+/// Cursors over the two messages to compare.
 pub(super) struct Sides<I, J> {
     pub(super) a: WireCursor<I>,
     pub(super) b: WireCursor<J>,
@@ -34,8 +34,8 @@ pub(super) struct Walk<'a> {
     found: Vec<Difference>,
     limit: usize,
     max_depth: u32,
-    /// Counts the first message's bytes; `None` inside a message whose bytes are counted all at
-    /// once.
+    /// Progress meter for the first message's bytes; `None` while the fields of a message in memory
+    /// are compared, since all its bytes were counted at once.
     meter: Option<&'a Meter>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds a difference in a named element.
+    /// Adds a difference at an element of a list, with the element's name.
     pub(super) fn add_named(&mut self, step: Step, how: DifferenceKind, name: Option<String>) {
         if !self.is_full() {
             let path = self.path.join(step);
@@ -74,12 +74,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns the meter for the first message's bytes.
+    /// Returns the progress meter for the first message's bytes; `None` if those bytes are already
+    /// counted.
     pub(super) fn meter(&self) -> Option<&'a Meter> {
         self.meter
     }
 
-    /// Compares two messages given by their pieces.
+    /// Compares two messages. `a` and `b` are the byte ranges of each message's pieces, which a
+    /// parser would merge.
     pub(super) fn messages<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -116,7 +118,7 @@ impl<'a> Walk<'a> {
         compared
     }
 
-    /// Compares two messages one level deeper.
+    /// Compares the messages at `step`, which are one level below the current messages.
     pub(super) fn below<I: Input, J: Input>(
         &mut self,
         step: Step,
@@ -196,7 +198,7 @@ impl<'a> Walk<'a> {
         self.single(sides, step, &kind, is_implicit(field), values)
     }
 
-    /// Compares a singular value that is not a message.
+    /// Compares the values of a singular field or map entry, which aren't messages.
     fn single<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -257,7 +259,8 @@ impl<'a> Walk<'a> {
         a: &Runs,
         b: &Runs,
     ) -> Result<()> {
-        // Most fields have the same encoding, and comparing bytes is faster than comparing numbers.
+        // Both messages usually encode a field in the same way, and comparing bytes is faster than
+        // comparing numbers.
         if let ([of_a], [of_b]) = (a.stretches.as_slice(), b.stretches.as_slice())
             && of_a.end - of_a.start == of_b.end - of_b.start
             && first_byte(sides, of_a, of_b, self.meter)?.is_none()
@@ -278,7 +281,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Compares the common elements of a repeated field index by index, and then the numbers of
-    /// elements. The first `compared` elements are skipped.
+    /// elements. `from` contains the number of elements in each list that were already compared.
     pub(super) fn in_pairs<I: Input, J: Input, T>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -363,8 +366,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Compares an unknown field according to its wire type, since a number or a length may have an
-    /// overlong encoding.
+    /// Compares the occurrences of an unknown field, decoded according to their wire type, since a
+    /// number or a length may have an overlong encoding.
     fn raw<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -444,7 +447,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns the values of all occurrences of a field; for a message, its pieces.
+/// Returns the byte ranges of the values of all occurrences of a field. A singular message consists
+/// of all of these ranges.
 fn values_of<I: Input>(cursor: &mut WireCursor<I>, runs: &Runs) -> Result<Vec<Range<u64>>> {
     let mut occurrences = Occurrences::of(runs);
     let mut values = Vec::new();
@@ -485,8 +489,8 @@ fn held<I: Input>(cursor: &mut WireCursor<I>, pieces: Pieces<'_>) -> Result<Vec<
     Ok(bytes)
 }
 
-/// Returns the offset of the first byte that differs between two ranges. If one range begins with
-/// the other, returns the end of the shorter one.
+/// Returns the offset of the first byte that differs between two ranges; `None` if the bytes are
+/// equal. If one range's bytes begin with the other's, returns the length of the shorter range.
 pub(super) fn first_byte<I: Input, J: Input>(
     sides: &mut Sides<I, J>,
     a: &Range<u64>,

@@ -1,5 +1,5 @@
-//! The places of all chunks as one tree, built from the paths of a `ChunkedMessage`. Paths in
-//! nested `ChunkedMessage`s become absolute.
+//! The places of all chunks in the message, as a tree built from the paths in a `ChunkedMessage`.
+//! Paths in nested `ChunkedMessage`s become absolute.
 
 mod build;
 mod field_lists;
@@ -14,7 +14,7 @@ use crate::wire::FieldNumber;
 
 pub(crate) use build::ChunkTreeOptions;
 
-/// The ID of a place in the message: the target of a chunk's path, or an ancestor of a target.
+/// The ID of a place in the message: the target of a chunk's path, or an ancestor of such a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(u32);
 
@@ -27,34 +27,36 @@ impl NodeId {
     }
 }
 
-/// A chunk that belongs at a node.
+/// A chunk that is merged at a node of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkRef {
     pub(crate) chunk: usize,
-    /// True if the chunk continues a packed run.
+    /// True if the chunk continues the packed numbers of a repeated field.
     pub(crate) packed: bool,
-    /// The field whose elements the chunk holds, if the trailer declares the chunk as a slice.
+    /// The repeated field whose elements the chunk contains; `None` if the trailer doesn't declare
+    /// the chunk as a slice of a field.
     pub(crate) slice_of: Option<FieldNumber>,
-    /// Number of elements in a slice; 0 if the trailer doesn't declare it.
+    /// Number of elements in the slice; 0 if the trailer doesn't declare the number.
     pub(crate) elements: u64,
-    /// True if the chunk continues its message at the end. It may contain any fields.
+    /// True if the chunk is appended to the end of its message. The chunk may contain any fields.
     pub(crate) tail: bool,
-    /// True if the chunk begins within a field of the chunk before it.
+    /// True if the chunk begins within a field that starts in the preceding chunk.
     pub(crate) within: bool,
 }
 
 #[derive(Debug)]
 struct Node {
-    /// The parent. The root's parent and step are meaningless.
+    /// The parent node. The root's `above` and `step` are meaningless.
     above: NodeId,
     step: Step,
     depth: u32,
-    /// The node's ranges in the tree's lists `chunks` and `children`.
+    /// The range of the node's chunks in the tree's list `chunks`.
     chunks: Range<u32>,
+    /// The range of the node's children in the tree's list `children`.
     children: Range<u32>,
 }
 
-/// All places of chunks. Node IDs ascend from parents to children.
+/// The places of all chunks. The ID of a parent node is lower than the IDs of its children.
 ///
 /// There may be a million nodes, so they share three lists instead of owning lists and maps.
 #[derive(Debug)]
@@ -65,7 +67,7 @@ pub(crate) struct ChunkTree {
 }
 
 impl ChunkTree {
-    /// Returns the index of the first chunk that no node uses.
+    /// Returns the index of the first of `chunks` chunks that no node uses; `None` if all are used.
     pub(crate) fn first_unused(&self, chunks: usize) -> Option<usize> {
         let mut used = vec![false; chunks];
         for c in &self.chunks {
@@ -78,13 +80,13 @@ impl ChunkTree {
         self.nodes.len()
     }
 
-    /// Returns all nodes, parents before their children.
+    /// Returns the IDs of all nodes, parents before their children.
     pub(crate) fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
         let count = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         (0..count).map(NodeId)
     }
 
-    /// Returns all nodes in depth-first order.
+    /// Returns the IDs of all nodes in depth-first order.
     pub(crate) fn ids_in_depth(&self) -> impl Iterator<Item = NodeId> {
         let mut open = vec![NodeId::ROOT];
         std::iter::from_fn(move || {
@@ -109,7 +111,8 @@ impl ChunkTree {
         &self.node(id).step
     }
 
-    /// Returns the index in the last step to a node. The node must be an element.
+    /// Returns the index of an element, given its node: the index in the last step of the node's
+    /// path.
     pub(crate) fn index(&self, id: NodeId) -> u64 {
         match self.step(id).select {
             Select::Index(index) => index,
@@ -144,8 +147,8 @@ impl ChunkTree {
         self.path(id).display(root)
     }
 
-    /// Returns the first chunk at or below a node, in merge order, for errors about the node's
-    /// path.
+    /// Returns the index of the first chunk at or below a node, in merge order; `None` if there is
+    /// none. Errors about the node's path name this chunk.
     pub(crate) fn first_chunk(&self, id: NodeId) -> Option<usize> {
         let mut open = vec![id];
         while let Some(id) = open.pop() {

@@ -1,8 +1,9 @@
-//! The file's description of its message type: the record file's metadata,
+//! The description of a file's message type, which is stored as the record file's metadata, a
 //! `riegeli.RecordsMetadata`.
 //!
-//! The type's name is always present. With the schema, meaning all `.proto` files that the type
-//! needs, programs that don't know the type can read the file by field names and display it.
+//! The description always contains the type's name. If it also contains the schema (descriptors of
+//! all `.proto` files that the type needs), programs without the type can display the message and
+//! find fields by name.
 
 use std::collections::HashSet;
 
@@ -30,8 +31,8 @@ pub fn describe_type(descriptor: &MessageDescriptor, with_schema: bool) -> Recor
 fn with_imports(file: FileDescriptor) -> Vec<FileDescriptor> {
     let mut ordered = Vec::new();
     let mut seen = HashSet::new();
-    // A stack of files, each with true if its imports were already added. It replaces recursion,
-    // since chains of imports can be long.
+    // A stack of files, each with a flag that is true if the file's imports were already pushed.
+    // The stack replaces recursion, since chains of imports can be long.
     let mut open = vec![(file, false)];
     while let Some((file, ready)) = open.pop() {
         if ready {
@@ -45,7 +46,7 @@ fn with_imports(file: FileDescriptor) -> Vec<FileDescriptor> {
     ordered
 }
 
-/// Returns the types in file metadata; `None` if it has no schema.
+/// Returns the types in a record file's metadata; `None` if the metadata has no schema.
 ///
 /// # Errors
 ///
@@ -67,10 +68,12 @@ pub fn schema_in(metadata: &[u8]) -> Result<Option<DescriptorPool>> {
         .map_err(|error| error.context("the file's schema"))
 }
 
-/// Maximum number of fields in file metadata: each file in a schema is one field.
+/// Maximum number of fields in a record file's metadata. Each `.proto` file of the schema is one
+/// field.
 const MAX_METADATA_FIELDS: usize = 100_000;
 
-/// Fails if file metadata has more fields than any schema has files, since each field takes memory.
+/// Fails if a record file's metadata has more than [`MAX_METADATA_FIELDS`] fields. No schema has
+/// that number of files, and parsing uses memory for each field.
 fn check_count(metadata: &[u8]) -> Result<()> {
     let mut fields = WireCursor::new(metadata);
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! The largest chunks of a file, by path, known from the trailer alone.
+//! The paths and sizes of the largest chunks of a file, computed from the trailer alone.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,8 @@ use crate::error::{LargePart, NAMED};
 use crate::path::{Select, Step};
 use crate::wire::FieldNumber;
 
-/// Adds the largest chunks to an error caused by a message's size, unless the error names parts
-/// already. Reads nothing.
+/// Adds the largest chunks to an error caused by a message's size, unless the error already names
+/// large parts. Doesn't read the file.
 pub(crate) fn with_largest_chunks(
     error: Error,
     trailer: &Trailer,

@@ -2,19 +2,19 @@
 
 use crate::{Error, ErrorKind, Result};
 
-/// Default maximum depth of paths, and of messages that are compared or measured: protobuf's own
-/// default.
+/// Default maximum depth of paths, and of nested messages that are compared or measured: 100
+/// levels, which is also protobuf's default.
 pub const DEFAULT_MAX_MESSAGE_DEPTH: usize = 100;
 
-/// Default maximum nesting of `ChunkedMessage`s. Each level takes two of the hundred levels that
-/// the trailer's parser allows.
+/// Default maximum nesting of `ChunkedMessage`s: 48 levels. Each of them uses two of the 100 levels
+/// that the trailer's parser allows.
 pub const DEFAULT_MAX_NESTING: usize = 48;
 
 /// Default maximum size of a trailer, in bytes: 64 MiB, enough for a million chunks.
 pub const DEFAULT_MAX_TRAILER_SIZE: u64 = 64 << 20;
 
 /// Default maximum memory for a parsed trailer and the structures built from it, in bytes: 512 MiB.
-/// A chunk takes one or two KiB, depending on the length of its path.
+/// Each chunk needs one or two KiB, depending on the length of its path.
 pub const DEFAULT_MAX_TRAILER_MEMORY: u64 = 512 << 20;
 
 /// Size up to which a merged message is always allowed, in bytes: 8 GiB. Larger messages are
@@ -30,16 +30,17 @@ pub const LARGEST_EXPANSION: u64 = 4096;
 /// times the size of the record chunks that writers make.
 pub const DEFAULT_MAX_CACHED_SIZE: u64 = 64 << 20;
 
-/// Default maximum number of times a trailer may itself be chunked. Each level is many times
-/// smaller than the one above.
+/// Default maximum number of times that a trailer may itself be split: 8. A large trailer is split
+/// into chunks, which another trailer describes, and so on; each of these trailers is many times
+/// smaller than the previous one.
 pub const DEFAULT_MAX_TRAILER_LEVELS: u32 = 8;
 
-/// Default maximum number of files with chunks in addition to the main file. Only a few of them are
-/// open at a time.
+/// Default maximum number of files that contain chunks of a message, in addition to the main file:
+/// 4096. Only a few files are open at a time.
 pub const DEFAULT_MAX_FILES: usize = 4096;
 
-/// Maximum value of [`SplitOptions::depth_limit`](crate::split::SplitOptions::depth_limit): 200,
-/// for which a thread's stack of 2 MiB is large enough.
+/// Maximum value of [`SplitOptions::depth_limit`](crate::split::SplitOptions::depth_limit): 200
+/// levels, for which a thread's stack of 2 MiB is large enough.
 pub const LARGEST_DEPTH_LIMIT: u32 = 200;
 
 /// Limits on untrusted input.
@@ -114,14 +115,14 @@ impl Limits {
     }
 
     /// Sets the maximum memory for a trailer and the structures built from it, in bytes, as
-    /// estimated before it is parsed. Default: [`DEFAULT_MAX_TRAILER_MEMORY`].
+    /// estimated before the trailer is parsed. Default: [`DEFAULT_MAX_TRAILER_MEMORY`].
     #[must_use]
     pub const fn max_trailer_memory(mut self, bytes: u64) -> Self {
         self.max_trailer_memory = bytes;
         self
     }
 
-    /// Sets the maximum number of times a trailer may itself be chunked. Default:
+    /// Sets the maximum number of times that a trailer may itself be split into chunks. Default:
     /// [`DEFAULT_MAX_TRAILER_LEVELS`].
     #[must_use]
     pub const fn max_trailer_levels(mut self, levels: u32) -> Self {
@@ -129,25 +130,25 @@ impl Limits {
         self
     }
 
-    /// Sets the maximum number of files with chunks in addition to the main file. Default:
-    /// [`DEFAULT_MAX_FILES`].
+    /// Sets the maximum number of files that contain chunks of a message, in addition to the main
+    /// file. Default: [`DEFAULT_MAX_FILES`].
     #[must_use]
     pub const fn max_files(mut self, files: usize) -> Self {
         self.max_files = files;
         self
     }
 
-    /// Sets whether files with chunks may be outside the folder of the main file, which names them.
-    /// Default: no.
+    /// Sets whether the main file may refer to files with chunks outside its folder. Default:
+    /// false.
     #[must_use]
     pub const fn allow_outside(mut self, allow: bool) -> Self {
         self.allow_outside = allow;
         self
     }
 
-    /// Sets the maximum total size, in bytes, of the decoded record chunks that are cached to read
-    /// other records from them. The most recently used record chunk is always kept. Default:
-    /// [`DEFAULT_MAX_CACHED_SIZE`].
+    /// Sets the maximum total size, in bytes, of the decoded record chunks that are cached so that
+    /// other records can be read from them. The most recently used record chunk is always kept.
+    /// Default: [`DEFAULT_MAX_CACHED_SIZE`].
     #[must_use]
     pub const fn max_cached_size(mut self, bytes: u64) -> Self {
         self.max_cached_size = bytes;
@@ -163,9 +164,9 @@ impl Limits {
     }
 
     /// Sets the maximum size of the merged message, in bytes, regardless of its destination.
-    /// Default: [`DEFAULT_LEAST_MAX_MERGED_SIZE`], or [`LARGEST_EXPANSION`] times the size of the
-    /// message's files if that is more. This guards against files in which a few bytes claim that a
-    /// thousand chunks are all the same record.
+    /// Default (`None`): [`DEFAULT_LEAST_MAX_MERGED_SIZE`], or [`LARGEST_EXPANSION`] times the size
+    /// of the message's files if that is more. The limit protects against small files whose trailer
+    /// uses one record as a thousand chunks.
     #[must_use]
     pub fn max_merged_size(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.max_merged_size = bytes.into();
@@ -188,29 +189,29 @@ impl Limits {
     }
 
     /// Returns the maximum memory for a trailer and the structures built from it, in bytes, as
-    /// estimated before it is parsed.
+    /// estimated before the trailer is parsed.
     pub const fn get_max_trailer_memory(&self) -> u64 {
         self.max_trailer_memory
     }
 
-    /// Returns the maximum number of times a trailer may itself be chunked.
+    /// Returns the maximum number of times that a trailer may itself be split into chunks.
     pub const fn get_max_trailer_levels(&self) -> u32 {
         self.max_trailer_levels
     }
 
-    /// Returns the maximum number of files with chunks in addition to the main file.
+    /// Returns the maximum number of files that contain chunks of a message, in addition to the
+    /// main file.
     pub const fn get_max_files(&self) -> usize {
         self.max_files
     }
 
-    /// Returns true if files with chunks may be outside the folder of the main file, which names
-    /// them.
+    /// Returns true if the main file may refer to files with chunks outside its folder.
     pub const fn get_allow_outside(&self) -> bool {
         self.allow_outside
     }
 
-    /// Returns the maximum total size, in bytes, of the decoded record chunks that are cached to
-    /// read other records from them.
+    /// Returns the maximum total size, in bytes, of the decoded record chunks that are cached so
+    /// that other records can be read from them.
     pub const fn get_max_cached_size(&self) -> u64 {
         self.max_cached_size
     }
@@ -220,12 +221,14 @@ impl Limits {
         self.max_message_size
     }
 
-    /// Returns the maximum size of the merged message, in bytes.
+    /// Returns the maximum size of the merged message, in bytes; `None` if the limit depends on the
+    /// size of the message's files.
     pub const fn get_max_merged_size(&self) -> Option<u64> {
         self.max_merged_size
     }
 
-    /// Fails if chunks of `merged` bytes in total exceed the limit for a file with `stored` bytes.
+    /// Fails if a merged message of `merged` bytes exceeds the limit for files of `stored` bytes in
+    /// total.
     pub(crate) fn check_merged_size(&self, merged: u64, stored: u64) -> Result<()> {
         let most = self.max_merged_size.unwrap_or_else(|| {
             let expanded = stored.saturating_mul(LARGEST_EXPANSION);
@@ -240,7 +243,7 @@ impl Limits {
         Err(Error::new(ErrorKind::LimitExceeded, message).refusing_size())
     }
 
-    /// Returns the depth limit for walks that recurse once per nested message.
+    /// Returns the maximum nesting of messages for functions that recurse into each nested message.
     pub(crate) fn walked_depth(&self) -> u32 {
         u32::try_from(self.max_message_depth)
             .map_or(LARGEST_DEPTH_LIMIT, |depth| depth.min(LARGEST_DEPTH_LIMIT))

@@ -1,5 +1,5 @@
-//! Merkle roots: one hash of a whole message in chunks, against which any part of it can be
-//! checked.
+//! Merkle roots: a hash of a whole chunked message, against which every chunk can be checked
+//! separately.
 
 mod hashing;
 mod known_nodes;

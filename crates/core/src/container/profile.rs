@@ -1,10 +1,10 @@
-//! Profiles: the sets of readers that accept a file.
+//! Profiles, which determine the readers that accept a file.
 
 use crate::path::MapKey;
 use crate::{Error, ErrorKind, Result};
 use prost_reflect::Kind;
 
-/// A profile, which determines which readers accept a chunked file.
+/// The profile of a chunked file, which determines the readers that accept the file.
 ///
 /// The text form is `tensorflow` or `extended`.
 ///
@@ -17,14 +17,14 @@ use prost_reflect::Kind;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {
-    /// TensorFlow's own Merger can read the file. It has `join_version` 0.
+    /// The profile of files with `join_version` 0, which TensorFlow's own Merger can read.
     #[default]
     TensorFlow,
-    /// Only readers that support `join_version` 1, such as this crate, can read the file;
-    /// TensorFlow's reader refuses it. A value may be in several BYTES chunks, including an element
-    /// of a repeated field or a value in a map, unless the map's key is zigzag-encoded. A trailer
-    /// that is too large is chunked like any message, and chunks may be in [several
-    /// files](crate::split::SplitOptions::max_file_size).
+    /// The profile of files with `join_version` 1, which this crate can read but TensorFlow's
+    /// reader refuses. Any string or bytes value may be in several BYTES chunks, including an
+    /// element of a repeated field, and a value in a map whose keys aren't zigzag-encoded. A
+    /// trailer that is too large is split into chunks like any message, and chunks may be in
+    /// [several files](crate::split::SplitOptions::max_file_size).
     Extended,
 }
 
@@ -55,9 +55,9 @@ impl std::str::FromStr for Profile {
     }
 }
 
-/// Returns true if a path may contain this key. TensorFlow's Merger truncates integers to an int32,
-/// and supports only these encodings. A merge without the type can't distinguish zigzag from plain
-/// varints.
+/// Returns true if a chunk's path may contain this map key. TensorFlow's Merger truncates integer
+/// keys to an int32, and supports only strings and plain varints. Without the message's type, a
+/// merge can't distinguish zigzag-encoded keys from plain varints.
 pub(crate) fn key_is_addressable(key: &MapKey, kind: &Kind, profile: Profile) -> bool {
     match profile {
         Profile::TensorFlow => is_plain(kind) && is_small(key),

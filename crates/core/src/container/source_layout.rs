@@ -1,5 +1,5 @@
-//! Source layouts: the origin of every source byte. A trailer has one if merging by the
-//! placeholders alone would produce an equal message with different bytes.
+//! Source layouts, which describe the origin of every byte of the source message. A trailer has a
+//! layout if merging by the placeholders alone would produce an equal message with different bytes.
 //!
 //! ```text
 //! run of a chunk:  varint CHUNK + 1, varint bytes of the chunk to pass over, varint LENGTH
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The runs are in source order. Each run of a chunk starts after the chunk's previous run, so no
-//! byte is used twice.
+//! byte of a chunk is used twice.
 
 use std::ops::Range;
 
@@ -21,11 +21,11 @@ pub(crate) const MOST_RUNS: usize = 4 << 20;
 /// Maximum size of a written layout, in bytes: 32 MiB, half of the maximum size of a trailer.
 pub(crate) const MOST_BYTES: usize = 32 << 20;
 
-/// Memory that a reader counts for each run, in bytes: the run's segment in the plan and the
+/// Memory that a reader counts for each run, in bytes: the run's segment in the merge plan and the
 /// segment's entry in its chunk's list, including unused capacity.
 const RUN_MEMORY: u64 = 128;
 
-/// A run of the source's bytes.
+/// A run of bytes of the source message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Run<'a> {
     /// A range of a chunk's bytes.
@@ -39,7 +39,7 @@ pub(crate) enum Run<'a> {
 pub(crate) struct LayoutWriter {
     bytes: Vec<u8>,
     runs: usize,
-    /// Number of bytes of each chunk that earlier runs used or skipped.
+    /// For each chunk, the number of bytes that earlier runs used or skipped.
     used: Vec<u64>,
 }
 
@@ -52,7 +52,7 @@ impl LayoutWriter {
         }
     }
 
-    /// Appends a run of a chunk's bytes that weren't used before.
+    /// Appends a run of a chunk's bytes. The range must start after the chunk's previous runs.
     pub(crate) fn chunk(&mut self, chunk: usize, range: Range<u64>) {
         let Some(used) = self.used.get_mut(chunk) else {
             return;
@@ -86,14 +86,14 @@ impl LayoutWriter {
 pub(crate) struct LayoutReader<'a> {
     bytes: &'a [u8],
     position: usize,
-    /// Number of bytes of each chunk that earlier runs used or skipped.
+    /// For each chunk, the number of bytes that earlier runs used or skipped.
     used: Vec<u64>,
     /// Remaining memory for more runs, in bytes.
     left: u64,
 }
 
 impl<'a> LayoutReader<'a> {
-    /// Creates a reader whose runs may take at most `most` bytes of memory.
+    /// Creates a reader whose runs may use at most `most` bytes of memory.
     pub(crate) fn new(bytes: &'a [u8], chunks: usize, most: u64) -> Self {
         LayoutReader {
             bytes,

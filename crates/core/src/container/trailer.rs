@@ -1,4 +1,4 @@
-//! The trailer: the list of chunks, and their places.
+//! The trailer of a `.cpb` file: the list of chunks, and their places in the message.
 
 use prost::Message;
 
@@ -15,17 +15,18 @@ use crate::proto::{ChunkMetadata, ChunkedMessage, VersionDef};
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// Highest join version this reader supports, and the consumer version that it compares with
-/// `bad_consumers`.
+/// Highest join version that this reader supports. A file whose `bad_consumers` include this
+/// version is refused.
 pub const MAX_JOIN_VERSION: i32 = 1;
 
-/// The scope for which a trailer is read.
+/// The scope of a trailer: the whole message, or a part of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrailerUse {
     /// The whole message. In a file with placeholders, every chunk must have a place.
     Whole,
-    /// A part of the message. The caller reduced the metadata, so some chunks may be unused.
+    /// A part of the message. The caller reduced the metadata to this part, so some chunks may be
+    /// unused.
     Part,
 }
 
@@ -35,12 +36,12 @@ pub enum TrailerUse {
 pub struct ChunkPlace {
     /// Path from the root of the message.
     pub path: FieldPath,
-    /// True if the chunk continues a packed run at that path.
+    /// True if the chunk continues the packed numbers of a repeated field at this path.
     pub packed: bool,
 }
 
-/// Checked metadata of a chunked message: the version is known, indices and kinds are in range, and
-/// paths are well-formed and of bounded depth.
+/// Checked metadata of a chunked message: the version is supported, indices and kinds are in range,
+/// and paths are well-formed and of bounded depth.
 ///
 /// ```text
 /// ChunkMetadata                         the last record of a .cpb file
@@ -93,7 +94,7 @@ pub struct Trailer {
 }
 
 impl Trailer {
-    /// Parses the last record of a file.
+    /// Parses the last record of a file, which must be a trailer in one piece.
     ///
     /// # Errors
     ///
@@ -130,7 +131,8 @@ impl Trailer {
         Ok(Trailer { unknown, ..trailer })
     }
 
-    /// Returns the number of times the trailer is chunked.
+    /// Returns the number of times that the trailer is itself split into chunks; 0 if it is in one
+    /// piece.
     pub(crate) fn level(&self) -> u32 {
         self.metadata.trailer_level
     }
@@ -148,9 +150,9 @@ impl Trailer {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::UnsupportedVersion`] if the metadata requires another reader;
-    /// [`ErrorKind::InvalidTrailer`] if it is inconsistent; [`ErrorKind::LimitExceeded`] if it
-    /// nests too deeply.
+    /// [`ErrorKind::UnsupportedVersion`] if this reader doesn't support the metadata's version;
+    /// [`ErrorKind::InvalidTrailer`] if the metadata is inconsistent; [`ErrorKind::LimitExceeded`]
+    /// if it exceeds a limit, for example by nesting too deeply.
     pub fn from_metadata(
         metadata: ChunkMetadata,
         purpose: TrailerUse,
@@ -219,14 +221,14 @@ impl Trailer {
         })
     }
 
-    /// Encodes the trailer after an edit, keeping the unknown fields of all parts that didn't
-    /// change. `kept` marks the chunks that remain.
+    /// Encodes the edited trailer `metadata`, with the unknown fields of all parts that didn't
+    /// change. `kept` contains true for each chunk of the original trailer that remains.
     pub(crate) fn encode_changed(&self, metadata: ChunkMetadata, kept: &[bool]) -> Result<Vec<u8>> {
         self.unknown.encode(&self.metadata, metadata, kept)
     }
 
-    /// Returns the Merkle root that follows from the trailer; `None` if the trailer has no hashes.
-    /// Doesn't check that the chunks have this root; call
+    /// Computes the Merkle root from the hashes in the trailer; `None` if the trailer has no
+    /// hashes. Doesn't check that the chunks have this root; call
     /// [`ChunkedFile::verify`](crate::ChunkedFile::verify) for that.
     ///
     /// # Errors
@@ -243,11 +245,11 @@ impl Trailer {
         root.map(Some)
     }
 
-    /// Compares the Merkle root that follows from the trailer with the expected root.
+    /// Compares the Merkle root computed from the hashes in the trailer with the expected root.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::ChecksumMismatch`] if they differ, or the trailer has no hashes;
+    /// [`ErrorKind::ChecksumMismatch`] if the roots differ, or the trailer has no hashes;
     /// [`ErrorKind::InvalidConfig`] if this build lacks the feature `merkle`.
     pub fn check_root(&self, expected: &MerkleRoot) -> Result<()> {
         let message = match self.merkle_root()? {
@@ -273,12 +275,13 @@ impl Trailer {
         &self.kinds
     }
 
-    /// Returns true if the file has placeholders for its cuts, so that merging needs no type.
+    /// Returns true if the file's chunks have placeholders where other chunks belong, so that
+    /// merging doesn't need the message's type.
     pub fn is_marked(&self) -> bool {
         self.metadata.splice_marker
     }
 
-    /// Returns true if a merge reproduces the original bytes.
+    /// Returns true if a merge reproduces the bytes of the original message.
     pub fn is_byte_exact(&self) -> bool {
         let ChunkMetadata {
             byte_exact,
@@ -295,19 +298,20 @@ impl Trailer {
         self.metadata.source_crc32c.filter(|_| is_known)
     }
 
-    /// Returns the origin of every source byte, if a byte-exact merge needs it.
+    /// Returns the encoded source layout; `None` if a merge reproduces the original bytes without a
+    /// layout, or can't reproduce them.
     pub(crate) fn source_layout(&self) -> Option<&[u8]> {
         let layout = &self.metadata.source_layout;
         let counts = self.is_marked() && self.is_whole() && !layout.is_empty();
         counts.then_some(&layout[..])
     }
 
-    /// Returns the full name of the message's type, if the file has it.
+    /// Returns the full name of the message's type, if the trailer contains it.
     pub fn message_type(&self) -> Option<&str> {
         Some(self.metadata.message_type.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Returns the places of every chunk. Usually a chunk has one place.
+    /// Returns the list of places of each chunk, by chunk index. Usually a chunk has one place.
     pub fn places(&self) -> Vec<Vec<ChunkPlace>> {
         let mut places = vec![Vec::new(); self.kinds.len()];
         for id in self.tree.ids() {
@@ -321,8 +325,8 @@ impl Trailer {
         places
     }
 
-    /// Returns the slices, each with its declared field and number of elements, which are 0 if
-    /// undeclared.
+    /// Returns the chunks that are slices of repeated fields. Each item consists of the chunk's
+    /// index, the field, and the declared number of elements (0 if undeclared).
     pub(crate) fn slices(&self) -> impl Iterator<Item = (usize, FieldNumber, u64)> {
         let chunks = self.tree.ids().flat_map(|id| self.tree.chunks(id));
         chunks.filter_map(|c| {
@@ -331,24 +335,24 @@ impl Trailer {
         })
     }
 
-    /// Returns true if a chunk begins within a field of another chunk. Neither of these chunks is
-    /// then a message without the other.
+    /// Returns true if a chunk begins within a field that starts in another chunk. Neither of these
+    /// two chunks can then be parsed without the other.
     pub(crate) fn cuts_within_fields(&self) -> bool {
         let mut chunks = self.tree.ids().flat_map(|id| self.tree.chunks(id));
         chunks.any(|c| c.within)
     }
 
-    /// Returns the chunks that other chunks are spliced into, judging by the paths, in the order in
-    /// which a plan walks them.
+    /// Returns the indices of the MESSAGE chunks into which other chunks are spliced according to
+    /// their paths, in the order in which a merge plan reads these chunks.
     pub(crate) fn spliced_into(&self) -> impl Iterator<Item = usize> {
         let chunks = self.tree.ids_in_depth().flat_map(|id| {
             let chunks = self.tree.chunks(id);
             let walked = match chunks.len() {
                 _ if !self.tree.children(id).is_empty() => chunks.len(),
                 0 | 1 => 0,
-                // Tails go after everything before them.
+                // A tail is appended to the end of the preceding chunks.
                 _ if chunks[1..].iter().all(|c| c.tail) => 0,
-                // Slices go after the last element in the first chunk.
+                // A slice is inserted after the last element in the first chunk.
                 _ => 1,
             };
             &chunks[..walked]
@@ -357,13 +361,13 @@ impl Trailer {
         chunks.filter(|&chunk| self.kinds[chunk] == ChunkKind::Message)
     }
 
-    /// Returns the places of the chunks.
+    /// Returns the places of the chunks, as a tree.
     pub(crate) fn chunk_tree(&self) -> &ChunkTree {
         &self.tree
     }
 }
 
-/// Checks the parts that only join version 1 has.
+/// Checks the parts of the metadata that only join version 1 allows.
 fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits) -> Result<()> {
     let ChunkMetadata {
         files,
@@ -410,10 +414,11 @@ fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits
     Ok(())
 }
 
-/// Maximum length of a type or file name.
+/// Maximum length of a type name or file name, in bytes.
 const LONGEST_NAME: usize = 64 << 10;
 
-/// Fails if a name is absurdly long, since every message about the file would repeat it.
+/// Fails if a name is longer than [`LONGEST_NAME`], since every error message about the file would
+/// contain the name.
 fn check_names(metadata: &ChunkMetadata) -> Result<()> {
     let files = metadata.files.iter().map(|file| &file.path);
     let mut names = files.chain([&metadata.message_type]);
@@ -435,8 +440,8 @@ pub(crate) fn check_version(version: &VersionDef) -> Result<i32> {
         );
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
     }
-    // As a consumer, this reader has the highest version it supports. A file that bars its own
-    // version bars every reader.
+    // This reader's consumer version is the highest join version that it supports. A file that bars
+    // its join version bars every reader.
     let barred = [MAX_JOIN_VERSION, version.join_version];
     if let Some(bad) = version
         .bad_consumers

@@ -1,9 +1,9 @@
-//! Estimating how much memory a trailer takes, before it is allocated.
+//! Estimating the memory that a trailer needs, before this memory is allocated.
 
 use crate::wire::{WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// The kinds of messages in a trailer.
+/// The type of a message in a trailer.
 #[derive(Clone, Copy)]
 enum Part {
     Metadata,
@@ -17,7 +17,8 @@ enum Part {
 }
 
 impl Part {
-    /// Returns the kind of a field's content.
+    /// Returns the type of the message in field `number` of this type; `None` if the field contains
+    /// no message.
     fn below(self, number: u32) -> Option<Part> {
         Some(match (self, number) {
             (Part::Metadata, 1) => Part::Version,
@@ -31,8 +32,8 @@ impl Part {
         })
     }
 
-    /// Returns the memory for the part, in bytes. Includes unused capacity, and the structures of
-    /// an open file: the records of chunks, and the nodes of fields and paths.
+    /// Returns the memory for one message of this type, in bytes. Includes unused capacity, and the
+    /// message's structures in an open file, such as the record of a chunk and the nodes of a path.
     fn cost(self) -> u64 {
         match self {
             Part::Metadata | Part::Version | Part::ChunkedMessage | Part::MapKey => 64,
@@ -43,7 +44,8 @@ impl Part {
         }
     }
 
-    /// Returns the memory for each byte of a packed run of numbers.
+    /// Returns the memory for each number in a message of this type, in bytes. A packed number has
+    /// at least one byte.
     fn packed(self) -> u64 {
         match self {
             Part::Version => 8,
@@ -52,18 +54,18 @@ impl Part {
     }
 }
 
-/// Maximum memory for one byte of a trailer. The smallest message has two bytes: a tag and a
-/// length.
+/// Maximum memory for one byte of a trailer, in bytes: half of the largest [cost](Part::cost),
+/// since the smallest message has two bytes, a tag and a length.
 const MOST_FOR_A_BYTE: u64 = 512;
 
-/// Memory for each byte outside of a nested message, which is stored as it was read, and again in a
-/// string.
+/// Memory for each byte of a trailer, in bytes. A byte outside of a nested message is stored both
+/// as it was read and in a string.
 const EACH_BYTE: u64 = 3;
 
-/// Fails if a serialized trailer would take more than `most` bytes of memory.
+/// Fails if parsing a serialized trailer would use more than `most` bytes of memory.
 ///
-/// A message that takes two bytes on the wire takes many times as much memory, but only a fraction
-/// of two bytes in a compressed record.
+/// An empty message has two bytes on the wire, but uses a hundred bytes or more in memory, and less
+/// than two bytes in a compressed record.
 pub(crate) fn check(trailer: &[u8], most: u64) -> Result<()> {
     let len = trailer.len() as u64;
     if len.saturating_mul(MOST_FOR_A_BYTE) <= most {

@@ -13,12 +13,12 @@ const CHUNKS: u32 = 2;
 const MESSAGE: u32 = 3;
 const EXTENDED_MESSAGE: u32 = 1001;
 
-/// The bytes of a trailer, if it contains unknown fields or unusual encodings.
+/// The bytes of a trailer, if the trailer contains unknown fields or unusual encodings.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unknown(Option<Box<[u8]>>);
 
 impl Unknown {
-    /// Compares `bytes` with `metadata`, which was parsed from them.
+    /// Stores `bytes` if they differ from the encoding of `metadata`, which was parsed from them.
     pub(super) fn of(bytes: &[u8], metadata: &ChunkMetadata) -> Self {
         let says_more = metadata.encoded_len() != bytes.len() || metadata.encode_to_vec() != bytes;
         Unknown(says_more.then(|| bytes.into()))
@@ -29,8 +29,8 @@ impl Unknown {
         self.0.as_deref()
     }
 
-    /// Encodes an edited trailer, with the unknown fields from the `kept` chunks and all other
-    /// unchanged parts of `was`.
+    /// Encodes the edited trailer `metadata`, with the unknown fields from all unchanged parts of
+    /// the original trailer `was`. `kept` contains true for each chunk of `was` that remains.
     pub(super) fn encode(
         &self,
         was: &ChunkMetadata,
@@ -164,7 +164,7 @@ mod tests {
         for part in [b"\x90\x06\x07", b"\x88\x06\x08", b"\x98\x06\x09"] {
             assert!(has(&bytes, part), "{part:?} in {bytes:?}");
         }
-        // The new bytes keep their unknown fields, too.
+        // Encoding the new trailer again keeps its unknown fields, too.
         let again = Unknown::of(&bytes, &new);
         assert_eq!(
             again

@@ -1,4 +1,4 @@
-//! Building the tree from a `ChunkedMessage`'s paths.
+//! Building a [`ChunkTree`] from the paths in a `ChunkedMessage`.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 /// Facts about a file that are needed to build a tree from its `ChunkedMessage`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkTreeOptions<'a> {
-    /// Kinds of all chunks.
+    /// Kind of each chunk, by index.
     pub(crate) kinds: &'a [ChunkKind],
     /// True if the file has placeholders.
     pub(crate) marked: bool,
@@ -25,7 +25,7 @@ pub(crate) struct ChunkTreeOptions<'a> {
     pub(crate) limits: &'a Limits,
 }
 
-/// A tree under construction, whose nodes have no lists yet.
+/// A tree under construction. Its nodes have no ranges of chunks and children yet.
 struct Builder<'a> {
     tree: ChunkTree,
     options: ChunkTreeOptions<'a>,
@@ -37,7 +37,8 @@ struct Builder<'a> {
     by_hash: HashMap<u64, NodeId, BuildHasherDefault<AsHash>>,
     /// Nodes on the path of the previous field; the next path usually shares a prefix with it.
     way: Vec<NodeId>,
-    /// The lists of fields. Unused if placeholders determine every place.
+    /// The nested lists of chunked fields. Unused if placeholders determine where each chunk
+    /// belongs.
     lists: FieldLists,
 }
 
@@ -254,7 +255,7 @@ impl Builder<'_> {
     fn add_chunk(&mut self, node: NodeId, index: u64, field: &ChunkedField) -> Result<()> {
         let count = self.options.kinds.len();
         match usize::try_from(index) {
-            // The node lists count chunks with 32 bits, too.
+            // A node's range of chunks has 32-bit bounds.
             Ok(chunk) if chunk < count && self.chunks.len() < u32::MAX as usize => {
                 let said = (1..=FieldNumber::MAX.0).contains(&field.slice_of);
                 let chunk = ChunkRef {

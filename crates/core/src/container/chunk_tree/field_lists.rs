@@ -8,17 +8,19 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ListEntry {
     pub(super) node: NodeId,
-    /// Chunk of the field, if any.
+    /// Position of the field's chunk in the builder's list of chunks; `None` if the field has no
+    /// chunk.
     pub(super) chunk: Option<u32>,
-    /// The list of fields below this field, if any.
+    /// Index of the list of fields below this field; `None` if there is no such list.
     pub(super) below: Option<u32>,
 }
 
-/// All lists of a `ChunkedMessage`, the root's first, each a run of `entries`.
+/// All lists of fields in a `ChunkedMessage`, beginning with the root's. Each list is a range of
+/// `entries`.
 #[derive(Debug, Default)]
 pub(super) struct FieldLists {
     pub(super) entries: Vec<ListEntry>,
-    /// Start of each list. A list ends at the start of the next one.
+    /// Start of each list in `entries`. A list ends at the start of the next list.
     pub(super) starts: Vec<u32>,
 }
 
@@ -30,12 +32,12 @@ impl FieldLists {
         &self.entries[start..end]
     }
 
-    /// Returns the chunks in TensorFlow's merge order: each list sorted by path, then by chunk, and
-    /// each field followed by the list below it.
+    /// Returns the chunks in TensorFlow's merge order: each list is sorted by path, then by chunk,
+    /// and each field is followed by the list below it.
     ///
-    /// Planning merges the chunks at a path before the chunks below it, and fields by number. A
-    /// list can contradict that order if its paths cross the paths of another list. No known
-    /// splitter writes lists of this kind, so they are an error.
+    /// The merge plan merges the chunks at a path before the chunks below that path, and fields in
+    /// the order of their numbers. A list can contradict this order if its paths cross the paths of
+    /// another list. No known splitter writes such lists, so they cause an error.
     pub(super) fn in_order(
         &self,
         tree: &ChunkTree,
@@ -83,7 +85,7 @@ impl FieldLists {
 
 struct Merged<'a> {
     tree: &'a ChunkTree,
-    /// True for nodes below which a chunk was merged.
+    /// For each node, true if a chunk below the node was merged.
     is_above: Vec<bool>,
     /// For each node, the highest number of a merged singular field: fields in one oneof supersede
     /// each other.

@@ -1,4 +1,4 @@
-//! Cutting a tree down to one path.
+//! Reducing a tree to the chunks that one path needs.
 
 use std::mem::discriminant;
 
@@ -8,13 +8,13 @@ use prost_reflect::MessageDescriptor;
 use crate::path::{FieldPath, FieldRef, Step, message_below};
 use crate::{Error, ErrorKind, Result};
 
-/// The relation of a node to the path.
+/// The relation of a node to the requested path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     No,
-    /// A prefix of the path with this many steps.
+    /// A prefix of the path, with the given number of steps.
     Way(usize),
-    /// The end of the path, or below it.
+    /// The end of the path, or a node below the end.
     Inside,
 }
 
@@ -61,8 +61,8 @@ impl ChunkTree {
     ///
     /// # Errors
     ///
-    /// If the path lacks an index or key where the file's paths have one, or has one where they
-    /// have none.
+    /// [`ErrorKind::InvalidPath`] if a step of the path has no index or key and the file's paths
+    /// have one there, or the reverse.
     pub(crate) fn pruned(&self, path: &FieldPath) -> Result<ChunkTree> {
         let mut kept = Vec::with_capacity(self.len());
         for id in self.ids() {
@@ -93,7 +93,8 @@ impl ChunkTree {
         Ok(self.only(&needed))
     }
 
-    /// Returns the tree with only these nodes. The nodes must include the parent of each node.
+    /// Returns a copy of the tree with only the nodes for which `needed` contains true. The parent
+    /// of each of these nodes must be needed, too.
     fn only(&self, needed: &[bool]) -> ChunkTree {
         let mut ids = Vec::with_capacity(needed.len());
         let mut next = 0;

@@ -17,7 +17,7 @@ mod with_sha2 {
     /// Byte that is hashed before the content of a leaf.
     const LEAF: u8 = 0;
     /// Byte that is hashed before the children of a node. It differs from the byte for a leaf, so
-    /// that no leaf can pass for a node.
+    /// that a leaf never has the hash of a node.
     const NODE: u8 = 1;
 
     /// A proof that this build can compute hashes.
@@ -67,7 +67,8 @@ mod with_sha2 {
 mod without_sha2 {
     use super::{HASH_LEN, Hash};
 
-    /// A proof that this build can compute hashes. It can't, so no value of this type exists.
+    /// A proof that this build can compute hashes. This build can't, so no value of this type
+    /// exists.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Hashing(());
 
@@ -85,7 +86,8 @@ mod without_sha2 {
         }
     }
 
-    /// The hash of a leaf, which this build can't compute, so that no value of this type exists.
+    /// A hasher for the content of a leaf. This build can't compute hashes, so no value of this
+    /// type exists.
     #[derive(Clone, Debug)]
     pub(crate) struct LeafHasher(#[allow(dead_code, reason = "proves that there is none")] Hashing);
 
@@ -104,7 +106,7 @@ pub(crate) use with_sha2::{Hashing, LeafHasher};
 pub(crate) use without_sha2::{Hashing, LeafHasher};
 
 impl Hashing {
-    /// Fails if this build can't hash.
+    /// Creates the proof. Fails if this build lacks the feature `merkle`.
     pub(crate) fn new() -> Result<Hashing> {
         Hashing::found().ok_or_else(|| {
             let message = "Merkle roots need the feature `merkle`, which this build lacks";
@@ -140,8 +142,8 @@ pub fn check_hashing() -> Result<()> {
     Hashing::new().map(drop)
 }
 
-/// Converts the bytes of a trailer's field to a hash. If they aren't a hash, the error names the
-/// field.
+/// Converts the bytes of a trailer's field to a hash. If the bytes have the wrong length, the error
+/// describes the field as `what`.
 pub(crate) fn hash_of(bytes: &[u8], what: &str) -> Result<Hash> {
     bytes.try_into().map_err(|_| {
         let (found, expected) = (bytes.len(), HASH_LEN);

@@ -1,4 +1,4 @@
-//! Checking leaves against a root, with as few stored nodes as possible.
+//! Checking leaves of a Merkle tree against its root, with as few stored nodes as possible.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use super::hashing::{Hash, Hashing, hex};
 use super::levels::Levels;
 use crate::{Error, ErrorKind, Result};
 
-/// A node: its level, counted from the leaves, and its index on that level.
+/// A node of a Merkle tree: its level, counted from the leaves, and its index on that level.
 pub(crate) type Node = (u32, u64);
 
-/// The nodes of a tree that are known to belong to its root.
+/// The nodes of a Merkle tree that have been checked against its root.
 #[derive(Debug)]
 pub(crate) struct KnownNodes {
     levels: Levels,
@@ -47,7 +47,8 @@ impl KnownNodes {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::ChecksumMismatch`] if the leaf or a stored node doesn't belong to the root.
+    /// [`ErrorKind::ChecksumMismatch`] if the leaf or a stored node doesn't belong to the root;
+    /// [`ErrorKind::InvalidTrailer`] if a needed node is missing.
     pub(crate) fn check(
         &mut self,
         hashing: Hashing,

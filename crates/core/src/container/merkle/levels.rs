@@ -1,4 +1,4 @@
-//! The nodes of a tree, level by level, and their places in the record that stores them.
+//! The nodes of a Merkle tree, level by level, and their places in the record that stores them.
 
 use std::ops::Range;
 
@@ -6,20 +6,20 @@ use super::hashing::{HASH_LEN, Hash, Hashing};
 
 /// The levels of a Merkle tree with a given number of leaves.
 ///
-/// Level 0 consists of the leaves. Each level above has a node for every two nodes below; if their
-/// number is odd, the last one is on the next level, too, unchanged. That is the tree in RFC 9162,
-/// section 2.1.1, which divides the leaves by the largest power of two below their number, since
-/// the complete subtrees on the left are the same.
+/// Level 0 consists of the leaves. Each higher level has one node for every two nodes on the level
+/// below; if the level below has an odd number of nodes, its last node is repeated unchanged. This
+/// is the same tree as in RFC 9162, section 2.1.1, which splits `n` leaves at the largest power of
+/// two below `n`, since the complete subtrees on the left are the same.
 ///
 /// The levels are stored one after the other, from the leaves up, without the root, so that the
-/// place of a node follows from the number of leaves.
+/// offset of a node can be computed from the number of leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Levels {
     leaves: u64,
 }
 
 impl Levels {
-    /// Returns the levels for a tree with this many leaves.
+    /// Returns the levels of a tree with this number of leaves.
     pub(crate) fn of(leaves: usize) -> Levels {
         Levels {
             leaves: leaves as u64,

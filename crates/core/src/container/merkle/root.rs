@@ -19,8 +19,8 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// All hashes are SHA-256, with the prefixes and the tree shape from RFC 9162 (and from RFC 6962
 /// before it). Transparency logs use them, as does the format of signatures that OpenSSF Model
-/// Signing writes, and processors have instructions for them; a root can be recomputed with a few
-/// lines of code in any language. With `||` for concatenation:
+/// Signing writes, and processors have instructions for SHA-256. A root can be recomputed with a
+/// few lines of code in any language. With `||` for concatenation:
 ///
 /// ```text
 /// leaf(bytes)        = SHA-256(0x00 || bytes)
@@ -39,18 +39,18 @@ use crate::{Error, ErrorKind, Result};
 ///                      leaf(the bytes of chunk i, uncompressed)
 /// ```
 ///
-/// The fields left out of the trailer contain only the places of records. So a message in several
+/// The omitted fields of the trailer contain only the places of records. So a message in several
 /// files has the same root as in one file, and compressing the chunks differently doesn't change
-/// the root. Everything else has to be the same: the bytes, the number and the order of the chunks,
-/// their types and paths, the message's type and its schema.
+/// the root. Everything else affects the root: the chunks' bytes, number and order, their types and
+/// paths, and the message's type and schema.
 ///
 /// The trailer doesn't store the root itself. It stores the roots of two subtrees in
 /// `ChunkMetadata.merkle_tree`, from which the root follows: `chunks` and `leaf(metadata)`. The
 /// other nodes of the chunks' tree are in a separate record before the trailer: the leaves in
 /// order, then each level above them, without the root. The record is uncompressed, alone in its
 /// record chunk, and not a chunk of the message. A node without a sibling is repeated unchanged on
-/// the next level. So the place of every node is known, and checking one of `n` chunks reads at
-/// most log2(n) nodes, rounded up.
+/// the next level. So the offset of every node can be computed, and checking one of `n` chunks
+/// reads at most log2(n) nodes, rounded up.
 ///
 /// ```
 /// use prost_reflect::prost_types::FileDescriptorProto;
@@ -73,7 +73,7 @@ use crate::{Error, ErrorKind, Result};
 pub struct MerkleRoot([u8; HASH_LEN]);
 
 impl MerkleRoot {
-    /// Returns the root that consists of these bytes.
+    /// Creates a root from its bytes.
     pub const fn from_bytes(bytes: [u8; HASH_LEN]) -> MerkleRoot {
         MerkleRoot(bytes)
     }
@@ -93,7 +93,8 @@ impl MerkleRoot {
     }
 }
 
-/// Returns the root of the chunks and the leaf of the file's metadata.
+/// Returns the two hashes that a trailer stores: the root of the chunks' tree, and the leaf for the
+/// record file's metadata.
 pub(crate) fn subtrees(tree: &MerkleTree) -> Result<(Hash, Hash)> {
     let chunks = hash_of(&tree.chunks, "the Merkle tree's chunks")?;
     let metadata = hash_of(&tree.metadata, "the Merkle tree's metadata")?;

@@ -1,4 +1,4 @@
-//! The leaf for the trailer: the whole trailer, except the places of records.
+//! The Merkle tree's leaf for the trailer: the whole trailer, except the places of records.
 
 use std::ops::Range;
 
@@ -43,7 +43,8 @@ pub(super) fn trailer_leaf(hashing: Hashing, trailer: &[u8]) -> Result<Hash> {
     Ok(leaf.finish())
 }
 
-/// Returns the ranges of a chunk's trailer entry, except the fields that locate the chunk's record.
+/// Returns the byte ranges of a chunk's `ChunkInfo` that are hashed: all fields, except those that
+/// locate the chunk's record.
 fn kept_of_chunk(chunk: &[u8]) -> Result<Vec<Range<u64>>> {
     let mut kept: Vec<Range<u64>> = Vec::new();
     let mut cursor = WireCursor::new(chunk);
