@@ -1,9 +1,10 @@
 //! Editing messages: changing the compression or one value of a `.cpb` file without merging it, and
 //! applying several [`Changes`] to any message in one pass.
 //!
-//! Unchanged parts of a `.cpb` file are copied as they are stored. The trailer stays the same
-//! except for new positions and, if the message changes, its size and checksum. Before the trailer
-//! is written, the new file is read once and all checksums are compared.
+//! Unchanged parts of a `.cpb` file are copied as they are stored. The trailer stays the same,
+//! except for the chunks' new positions and, if the message changes, the message's size and
+//! checksum. Before the trailer is written, the new file is read once and all checksums are
+//! compared.
 //!
 //! ```
 //! use proto_splitter_core::container::ChunkedFile;
@@ -105,9 +106,9 @@ pub fn recompress<S: ReadAt>(
 /// # Errors
 ///
 /// The errors of [`recompress`]; [`ErrorKind::AlreadyExists`] if a file exists and may not be
-/// overwritten; [`ErrorKind::InvalidConfig`] if the target is an input file, or the [maximum file
-/// size](RewriteOptions::max_file_size) is impossible for this file; [`ErrorKind::LimitExceeded`]
-/// if a chunk or the trailer doesn't fit in a file of that size.
+/// overwritten; [`ErrorKind::InvalidConfig`] if the target is an input file, or if the chunks can't
+/// be written to files of the [maximum file size](RewriteOptions::max_file_size);
+/// [`ErrorKind::LimitExceeded`] if a chunk or the trailer doesn't fit in a file of that size.
 pub fn recompress_to_file<S: ReadAt>(
     file: &ChunkedFile<S>,
     target: impl AsRef<Path>,
@@ -128,20 +129,21 @@ fn recompressed<S: ReadAt>(
 }
 
 /// Replaces the value at `path` and writes the new file to `target`, which must be empty. Only the
-/// changed part of the value's chunk is rewritten; chunks below the old value are dropped. Chunks
+/// chunk that contains the value is encoded again; chunks below the old value are dropped. Chunks
 /// in other files move to `target`, too.
 ///
 /// The value has the form that [`MessageView::get`](MessageView::get) returns: the fields of a
 /// message, the bytes of a string or bytes value, the wire encoding of a number. There must already
-/// be a value at the path, since the old value determines the place of the new one.
+/// be a value at the path, since the old value's position determines that of the new value.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::InvalidPath`] if the path matches no value or several values;
-/// [`ErrorKind::InvalidMessage`] if the new value is of another kind; [`ErrorKind::Uncuttable`] if
-/// the enclosing message would become too large for its chunk; [`ErrorKind::UnsupportedVersion`] if
-/// the file has no placeholders; [`ErrorKind::InvalidConfig`] if a maximum file size is set; damage
-/// in the chunks that are read; [`ErrorKind::Io`] if writing fails.
+/// [`ErrorKind::InvalidMessage`] if the new value doesn't have the form of the old one;
+/// [`ErrorKind::Uncuttable`] if the enclosing message would become too large for its chunk;
+/// [`ErrorKind::UnsupportedVersion`] if the file has no placeholders, or its chunks are cut within
+/// fields; [`ErrorKind::InvalidConfig`] if a maximum file size is set; damage in the chunks that
+/// are read; [`ErrorKind::Io`] if writing fails.
 pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
     file: &ChunkedFile<S>,
     path: &FieldPath,
@@ -227,15 +229,15 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
     rewrite.run(&contents, &kept, metadata, Some(reading))
 }
 
-/// Replaces the value at `path` in a message in one piece, writes the message to `sink` and returns
-/// the number of bytes written.
+/// Copies a message that isn't split from `source` to `sink`, and replaces the value at `path`.
+/// Returns the number of bytes written.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::InvalidPath`] if the path matches no value or several values;
-/// [`ErrorKind::InvalidMessage`] if the new value is of another kind, or the message breaks the
-/// wire format along the path; [`ErrorKind::Io`] if reading or writing fails. After an error,
-/// discard the bytes that `sink` received.
+/// [`ErrorKind::InvalidMessage`] if the new value doesn't have the form of the old one, or the
+/// message breaks the wire format along the path; [`ErrorKind::Io`] if reading or writing fails.
+/// After an error, discard the bytes that `sink` received.
 pub fn replace_plain<S: ReadAt, V: ReadAt + ?Sized>(
     source: &S,
     path: &FieldPath,

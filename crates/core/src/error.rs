@@ -1,4 +1,4 @@
-//! This crate's error type, and the types for the places and sizes that errors name.
+//! This crate's error type, and the types for the positions and sizes that errors report.
 
 mod large_part;
 mod newtypes;
@@ -23,7 +23,7 @@ pub enum ErrorKind {
     InvalidTrailer,
     /// The file is not a chunked protobuf.
     NotChunked,
-    /// The merge depends on the message's type, which is unknown.
+    /// The operation depends on the message's type, which is unknown.
     SchemaNeeded,
     /// A schema given for the message can't be read, or is inconsistent.
     InvalidSchema,
@@ -33,7 +33,7 @@ pub enum ErrorKind {
     ChecksumMismatch,
     /// The input exceeds a limit of this reader or writer.
     LimitExceeded,
-    /// The value of an option is out of range.
+    /// An option is invalid, contradicts another option, or isn't supported by this build.
     InvalidConfig,
     /// The source changed while it was being read.
     SourceChanged,
@@ -41,17 +41,17 @@ pub enum ErrorKind {
     AlreadyExists,
     /// The folder to write to does not exist.
     NoFolder,
-    /// The record file itself is damaged.
+    /// The structure of the record file that contains the chunks is damaged.
     Record,
-    /// The operating system refused to read or write.
+    /// Reading or writing failed in the operating system.
     Io,
-    /// The input is not a local file, and its format can only be read from one.
+    /// The input is not a local file, and its format can only be read from a local file.
     NeedsFile,
     /// The operation was [cancelled](crate::progress::CancelToken::cancel).
     Cancelled,
 }
 
-/// A failed split, merge or read.
+/// An error of this crate, such as a failed split, merge or read.
 ///
 /// Displays as one lower-case line: the file or the operation, the field path, the chunk, the
 /// problem, the byte offset and, if a message is too large, its three largest parts.
@@ -72,7 +72,7 @@ pub struct Error {
 struct Inner {
     kind: ErrorKind,
     message: String,
-    /// The file or the operation.
+    /// The file or the operation, which is displayed first.
     context: Option<String>,
     file: Option<PathBuf>,
     path: Option<String>,
@@ -80,7 +80,8 @@ struct Inner {
     offset: Option<u64>,
     /// True if the error was caused by the size of a message.
     refuses_size: bool,
-    /// The largest parts of the message, if its size caused the error and they are known.
+    /// The largest parts of the message; empty unless its size caused the error and the parts are
+    /// known.
     largest: Vec<LargePart>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -89,7 +90,8 @@ struct Inner {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Creates an error of this kind; the message is one lower-case line without a full stop.
+    /// Creates an error of this kind. By convention, `message` is one lower-case line without a
+    /// full stop.
     ///
     /// Custom splitters report their errors with this function.
     #[cold]
@@ -116,8 +118,8 @@ impl Error {
         self.inner.kind
     }
 
-    /// Returns the file in which the error occurred, if known: the file that was opened, not a file
-    /// that it refers to.
+    /// Returns the file in which the error occurred, if known: the file that was opened, even if
+    /// the error is in another file to which that file refers.
     ///
     /// ```
     /// use std::path::Path;
@@ -146,8 +148,8 @@ impl Error {
         self.inner.offset
     }
 
-    /// Returns the largest parts of the message, if its size caused the error and the parts are
-    /// known.
+    /// Returns the largest parts of the message; empty unless the message's size caused the error
+    /// and its parts are known.
     pub fn largest(&self) -> &[LargePart] {
         &self.inner.largest
     }
@@ -164,7 +166,7 @@ impl Error {
         self.inner.refuses_size && self.inner.largest.is_empty()
     }
 
-    /// Adds the largest parts of the message, which are listed at the end of the line.
+    /// Adds the largest parts of the message, which are listed at the end of the error's text.
     #[must_use]
     pub fn with_largest(mut self, parts: Vec<LargePart>) -> Self {
         self.inner.largest = parts;
@@ -232,7 +234,7 @@ impl Error {
     }
 
     /// Prepends the file that was read, as [`in_file`](Self::in_file) does, unless the message
-    /// already names that file or isn't about it.
+    /// already names that file, or is about an option or the output.
     #[doc(hidden)]
     #[must_use]
     pub fn in_file_unless_named(mut self, path: &Path) -> Self {
@@ -316,7 +318,8 @@ impl fmt::Debug for Error {
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        // Returns an error of this crate that passed through `io::Read` or `io::Write` unchanged.
+        // If the cause is an error of this crate that was passed through `io::Read` or `io::Write`,
+        // returns that error.
         match error.downcast::<Error>() {
             Ok(own) => own,
             Err(error) => match error.downcast::<record_file::Error>() {
@@ -342,7 +345,8 @@ impl From<record_file::Error> for Error {
     }
 }
 
-/// Returns the error from this crate's reader that made a record writer fail, if any.
+/// Returns a copy of this crate's error that caused a record file's error, such as that of a reader
+/// whose bytes were being written; `None` if the cause is another error.
 fn own_cause(error: &record_file::Error) -> Option<Error> {
     let io = std::error::Error::source(error)?.downcast_ref::<std::io::Error>()?;
     let Inner {

@@ -64,8 +64,8 @@ const EACH_BYTE: u64 = 3;
 
 /// Fails if parsing a serialized trailer would use more than `most` bytes of memory.
 ///
-/// An empty message has two bytes on the wire, but uses a hundred bytes or more in memory, and less
-/// than two bytes in a compressed record.
+/// An empty message has two bytes on the wire, and even fewer in a compressed record, but uses many
+/// times that in memory.
 pub(crate) fn check(trailer: &[u8], most: u64) -> Result<()> {
     let len = trailer.len() as u64;
     if len.saturating_mul(MOST_FOR_A_BYTE) <= most {

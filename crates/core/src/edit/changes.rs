@@ -18,7 +18,7 @@ use crate::view::NameRule;
 use crate::{Error, ErrorKind, Result};
 
 /// Changes to a message, made in one pass. Every path refers to the message before the changes:
-/// removing `node[0]` and `node[1]` removes the first two.
+/// removing `node[0]` and `node[1]` removes the first two elements.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -73,7 +73,8 @@ impl std::fmt::Debug for Changes {
     }
 }
 
-/// A message after its changes. Its bytes stay in their sources until they are read.
+/// A changed message. Its bytes are not copied, but read from their sources when the message is
+/// read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Changed {
@@ -85,7 +86,7 @@ pub struct Changed {
     pub inserted: u64,
     /// Number of values replaced.
     pub replaced: u64,
-    /// Number of values and tensors that were emptied.
+    /// Number of values and tensors emptied.
     pub stripped: u64,
     /// Size of the content removed from the emptied values, in bytes.
     pub stripped_bytes: u64,
@@ -99,7 +100,7 @@ impl Changes {
     }
 
     /// Removes everything that a query matches: elements of a repeated field, entries of a map, or
-    /// a whole field. Later elements move up.
+    /// a whole field. Later elements move to lower indices.
     #[must_use]
     pub fn remove(mut self, query: PathQuery) -> Self {
         self.changes.push(Change::Remove(query));
@@ -124,8 +125,8 @@ impl Changes {
         self
     }
 
-    /// Empties all strings, bytes, packed numbers and unknown values of at least this many bytes.
-    /// The empty values stay, so that indices stay valid.
+    /// Empties all string, bytes, packed and unknown values of at least `least` bytes. The emptied
+    /// values aren't removed, so that indices stay valid.
     #[must_use]
     pub const fn strip_values(mut self, least: u64) -> Self {
         self.least = Some(least);
@@ -139,7 +140,7 @@ impl Changes {
         self
     }
 
-    /// Sets rules for the names of elements, in addition to fields that look like names.
+    /// Sets rules for finding elements by name, in addition to fields that look like names.
     #[must_use]
     pub fn names(mut self, names: Vec<NameRule>) -> Self {
         self.names = names;
@@ -151,15 +152,17 @@ impl Changes {
         self.changes.is_empty() && self.least.is_none() && self.tensors.is_empty()
     }
 
-    /// Applies the changes to a message that takes up all of `source`. Reads only names
-    /// and the values to insert. Takes about 100 bytes of memory for each changed place.
+    /// Applies the changes to the message that `source` consists of. Reads its tags, lengths and
+    /// names and the new values, but no other content. Uses about 100 bytes of memory for each
+    /// changed field.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidPath`] if there is no value to change or to insert before, or if a value
-    /// to insert exists already; [`ErrorKind::InvalidMessage`] if a new value is of another kind,
-    /// or the message breaks the wire format along the path; [`ErrorKind::InvalidConfig`] if two
-    /// changes contradict each other; [`ErrorKind::SchemaNeeded`] if a change depends on the type.
+    /// to insert exists already; [`ErrorKind::InvalidMessage`] if a new value doesn't have the form
+    /// that its field requires, or the message breaks the wire format along the path;
+    /// [`ErrorKind::InvalidConfig`] if two changes contradict each other;
+    /// [`ErrorKind::SchemaNeeded`] if a change depends on the message's type, which is unknown.
     pub fn apply(&self, source: Arc<dyn ReadAt>, reading: &ReadOptions) -> Result<Changed> {
         let size = source.size()?;
         let view = MessageView::of_reader(&*source, reading.clone())?;

@@ -1,4 +1,4 @@
-//! A range of bytes in which one value is replaced.
+//! Replacing one value in a range of bytes.
 
 use std::io::{self, Read};
 
@@ -8,17 +8,17 @@ use crate::spans::{SourceId, SpanList, SpanListBuilder, SpanSource};
 use crate::wire::{Field, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// The source of the old bytes; the other source is the new value.
+/// ID of the source of the old bytes. The only other source is the new value.
 const BASE: SourceId = SourceId::FIRST;
 
-/// The new bytes: spans of the old bytes and of the new value.
+/// The edited bytes, as spans of the old bytes and of the new value.
 #[derive(Clone, Debug)]
 pub(super) struct Edits(SpanList);
 
 impl Edits {
-    /// Replaces the value of the last field in `chain` with a value of `size` bytes, and updates
-    /// the lengths of the enclosing fields. `chain` lists the fields from the outermost to the
-    /// replaced one; `all` is the number of old bytes.
+    /// Creates the edits that replace the value of the last field in `chain` with a value of `size`
+    /// bytes, and update the lengths of the enclosing fields. `chain` lists the fields from the
+    /// outermost to the replaced one; `all` is the number of old bytes.
     pub(super) fn replace(chain: &[Field], all: u64, size: u64) -> Result<Edits> {
         let is_len = |field: &&Field| field.wire_type == WireType::Len;
         let (mut list, mut copied) = (SpanListBuilder::default(), 0);
@@ -41,7 +41,7 @@ impl Edits {
         Ok(Edits(list.finish()?))
     }
 
-    /// Returns the total size, in bytes.
+    /// Returns the number of edited bytes.
     pub(super) fn size(&self) -> u64 {
         self.0.len()
     }
@@ -65,7 +65,7 @@ impl Edits {
 /// The edited bytes, as a stream.
 pub(super) struct Spliced<'a> {
     base: Box<dyn Read + 'a>,
-    /// Number of bytes of the base already read.
+    /// Number of bytes already read from `base`.
     passed: u64,
     value: &'a (dyn ReadAt + 'a),
     list: SpanList,
@@ -91,7 +91,7 @@ impl Read for Spliced<'_> {
             return Ok(0);
         }
         let Some(span) = self.list.locate(self.position) else {
-            // Reads to the end, so that the base's own checks run.
+            // Reads `base` to its end, so that its checks run.
             return io::copy(&mut self.base, &mut io::sink()).map(|_| 0);
         };
         let len = usize::try_from(span.len).unwrap_or(usize::MAX);

@@ -85,7 +85,8 @@ impl<'a> Finder<'a> {
         Ok(found)
     }
 
-    /// Returns the splice that replaces the value that a query matches.
+    /// Returns the splice that replaces the value matched by a query. `number` is the index of the
+    /// new value.
     pub(super) fn replace(
         &mut self,
         query: &PathQuery,
@@ -126,7 +127,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Returns the splice that inserts a field: before the element with the query's index, or after
-    /// all occurrences of the field.
+    /// all occurrences of the field. `number` is the index of the new value.
     pub(super) fn insert(
         &mut self,
         query: &PathQuery,
@@ -139,7 +140,8 @@ impl<'a> Finder<'a> {
             .map_err(|error| error.at_path(shown))
     }
 
-    /// Returns the path at which a query inserts a value. Other values may exist next to it.
+    /// Returns the path at which a query inserts a value. An element may already exist at the path;
+    /// the new value is then inserted before this element.
     fn insertion(&self, query: &PathQuery) -> Result<FieldPath> {
         let (parent, last) = query.split_last().ok_or_else(|| whole(query))?;
         match (query.as_path(), &last.pick) {
@@ -180,7 +182,7 @@ impl<'a> Finder<'a> {
             Select::Index(index) => Some(*index),
             _ => None,
         };
-        // Only these places are remembered, even among millions of elements.
+        // Stores only these positions, since the field may have millions of elements.
         let (mut count, mut in_front, mut behind) = (0, None, (end.clone(), end.end));
         self.each(
             &pieces,
@@ -240,7 +242,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Fails if a singular field has a value, or another member of its oneof has one.
+    /// Fails if a singular field already has a value, or another member of its oneof does.
     fn check_free(
         &mut self,
         pieces: &[Range<u64>],
@@ -266,7 +268,7 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// Returns the type of the messages that a query matches, if types are known.
+    /// Returns the type of the messages that a query matches; `None` if the type is unknown.
     fn message_of(&self, query: &PathQuery) -> Result<Option<MessageDescriptor>> {
         let mut message = self.view.descriptor().cloned();
         for step in query.steps() {
@@ -278,9 +280,9 @@ impl<'a> Finder<'a> {
         Ok(message)
     }
 
-    /// Calls `found` with occurrences of a field in a message that consists of `pieces`, each with
-    /// the piece that contains it. `select` selects all occurrences, or only those with an index or
-    /// a key.
+    /// Calls `found` for each selected occurrence of a field in a message that consists of
+    /// `pieces`. The arguments are the piece that contains the occurrence, and the occurrence.
+    /// `select` selects all occurrences, or only those with an index or a key.
     fn each(
         &mut self,
         pieces: &[Range<u64>],
@@ -343,7 +345,8 @@ fn whole(query: &PathQuery) -> Error {
     Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str())
 }
 
-/// Fails if the elements of a field share one tag.
+/// Fails if a field contains numbers. Repeated numbers may share one tag, so none of them can be
+/// removed or inserted separately.
 fn check_has_elements(field: &FieldRef) -> Result<()> {
     match field.kind() {
         Kind::Message(_) | Kind::String | Kind::Bytes => Ok(()),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::progress::Progress;
 use crate::split::{ChunkCompression, DEFAULT_CHUNK_COMPRESSION, WrittenFile};
 
-/// Options for writing changed chunks.
+/// Options for rewriting a `.cpb` file.
 #[derive(Clone, Debug)]
 pub struct RewriteOptions {
     pub(super) compression: ChunkCompression,
@@ -41,10 +41,10 @@ impl RewriteOptions {
     }
 
     /// Sets the maximum size of a file, in bytes, as [when
-    /// splitting](crate::split::SplitOptions::max_file_size). Default: unlimited. If one file isn't
-    /// enough, the other files are written next to the main file. The minimum is
-    /// [`LEAST_MAX_FILE_SIZE`](crate::split::LEAST_MAX_FILE_SIZE), and the file must be in the
-    /// extended profile. Chunks aren't cut, so each must fit in a file.
+    /// splitting](crate::split::SplitOptions::max_file_size). Default: `None`, unlimited. If one
+    /// file isn't enough, the other files are written next to the main file. The minimum is
+    /// [`LEAST_MAX_FILE_SIZE`](crate::split::LEAST_MAX_FILE_SIZE), and the file must have the
+    /// extended profile. Chunks aren't cut, so each chunk must fit in one file.
     ///
     /// Only [`recompress_to_file`](crate::edit::recompress_to_file) and
     /// [`replace_to_file`](crate::edit::replace_to_file) can write several files, and the target's
@@ -55,7 +55,7 @@ impl RewriteOptions {
         self
     }
 
-    /// Sets whether existing files are overwritten. Default: no.
+    /// Sets whether existing files are overwritten. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
@@ -75,12 +75,12 @@ impl RewriteOptions {
         self.compression
     }
 
-    /// Returns the maximum size of a file, in bytes.
+    /// Returns the maximum size of a file, in bytes; `None` if the size is unlimited.
     pub const fn get_max_file_size(&self) -> Option<u64> {
         self.max_file_size
     }
 
-    /// Returns whether existing files are overwritten.
+    /// Returns true if existing files are overwritten.
     pub const fn get_force(&self) -> bool {
         self.force
     }
@@ -97,11 +97,12 @@ impl RewriteOptions {
 pub struct Rewritten {
     /// Number of chunks in the new file.
     pub chunks: usize,
-    /// Number of chunks copied as stored.
+    /// Number of chunks copied without being encoded again.
     pub copied: usize,
     /// Size of the new file, in bytes, including the other files that it names.
     pub size: u64,
-    /// The files that contain chunks, except the main file, in the order of their numbers.
+    /// The files that contain chunks, except the main file, in the order in which the trailer
+    /// numbers them.
     pub files: Vec<WrittenFile>,
     /// Files of an earlier split that were removed because `force` is set.
     pub removed_files: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! Locating a value and its enclosing fields.
+//! Locating the fields that enclose a value, and checking new values.
 
 use std::ops::Range;
 
@@ -17,8 +17,8 @@ use crate::wire::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// Returns the fields that enclose a value in a message in one piece, as [`enclosing_range`] does
-/// for chunks.
+/// Returns the fields that enclose a value in a message that isn't split. `value` is the value's
+/// byte range in `source`.
 pub(super) fn enclosing_value<S: ReadAt>(
     source: &S,
     size: u64,
@@ -28,7 +28,8 @@ pub(super) fn enclosing_value<S: ReadAt>(
     enclosing_range(&mut cursor, value)
 }
 
-/// Returns the fields in a chunk that enclose the field whose tag is at `tag`.
+/// Returns the fields in a chunk that enclose the field whose tag is at the offset `tag`, and that
+/// field.
 pub(super) fn enclosing_tag<S: ReadAt>(
     file: &ChunkedFile<S>,
     chunk: usize,
@@ -50,7 +51,8 @@ pub(super) fn check_value<V: ReadAt + ?Sized>(value: &V, place: &Place) -> Resul
     check_as(value, place.field.wire_type, place.kind.as_ref())
 }
 
-/// Fails if a value doesn't fit this wire form, as far as its type is known. See [`check_value`].
+/// Fails if a value doesn't have the form that a wire type and, if known, a type require. See
+/// [`check_value`].
 pub(super) fn check_as<V: ReadAt + ?Sized>(
     value: &V,
     wire: WireType,
@@ -114,7 +116,7 @@ fn check_text<V: ReadAt + ?Sized>(value: &V, size: u64) -> Result<()> {
         let window = input.fetch(position, TEXT_WINDOW)?;
         let valid = match std::str::from_utf8(window) {
             Ok(text) => text.len(),
-            // A character cut at the end of the window is complete in the next one.
+            // A character cut at the end of the window is complete in the next window.
             Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
                 error.valid_up_to()
             }

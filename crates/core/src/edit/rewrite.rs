@@ -1,4 +1,4 @@
-//! Copying chunks from one file to another.
+//! Writing a new `.cpb` file from the chunks of an old one.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -29,12 +29,12 @@ pub(super) enum Content<'a> {
     Recompressed(usize),
     /// A chunk in the old file, edits to its bytes, the new value, and the value's size in bytes.
     Spliced(usize, Edits, &'a dyn ReadAt, u64),
-    /// A value, and its size in bytes.
+    /// The new value as a whole chunk, and the value's size in bytes.
     Value(&'a dyn ReadAt, u64),
 }
 
 impl Content<'_> {
-    /// Returns the uncompressed size, in bytes.
+    /// Returns the chunk's uncompressed size, in bytes.
     fn size<S: ReadAt>(&self, file: &ChunkedFile<S>) -> u64 {
         match self {
             Content::Stored(chunk) | Content::Recompressed(chunk) => file.size(*chunk),
@@ -47,7 +47,7 @@ impl Content<'_> {
 pub(super) struct Rewrite<'a, S> {
     file: &'a ChunkedFile<S>,
     target: &'a File,
-    /// The target file with its final path, if other files may be written next to it.
+    /// The target file with its final path; `None` if no other files may be written next to it.
     main: Option<&'a AtomicFile>,
     options: &'a RewriteOptions,
 }
@@ -68,8 +68,9 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
     }
 
     /// Writes the chunks and then the trailer, which is `metadata` with updated chunk entries;
-    /// `kept` marks the old chunks among them. If the message has changed, `changed` contains the
-    /// options for reading it. Returns the files other than the main one, which have no names yet.
+    /// `kept` contains true for each old chunk that remains. If the message has changed, `changed`
+    /// contains the options for reading it. Also returns the additional files, which don't have
+    /// their final names yet.
     pub(super) fn run(
         self,
         contents: &[Content<'_>],
@@ -106,8 +107,8 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
         }
         let sizes = contents.iter().map(|content| content.size(file));
         let sizes: u64 = sizes.fold(0, u64::saturating_add);
-        // Every byte is written once and read once, and once more for hashes if the message is
-        // merged, too.
+        // Every byte is written once and read once. It is read once more for hashes if the new
+        // message is also merged.
         let is_merged = changed.is_some() || is_whole_compared(&metadata);
         let is_hashed = is_merged && hashing.is_some();
         let passes = 2 + u64::from(is_hashed);
@@ -177,13 +178,15 @@ struct Writing<'a, S> {
     file: &'a ChunkedFile<S>,
     /// The old files.
     records: Vec<&'a RecordFile<FileSource<S>>>,
-    /// The old files' record chunks that contain trailers. These chunks aren't copied.
+    /// The old files' record chunks that contain trailers, by file number and offset. These chunks
+    /// aren't copied.
     trailer_chunks: HashSet<(usize, u64)>,
     compression: ChunkCompression,
     files: ChunkFiles<'a>,
     /// For every origin written so far, the number of the new file and the offset in that file.
     written: HashMap<Origin, (u32, u64)>,
-    /// The chunks in the new files, by file and offset. Several chunks may share a record.
+    /// The records in the new files that were noted, by file number and offset. Several chunks may
+    /// share a record.
     noted: HashSet<(u32, u64)>,
 }
 
@@ -207,7 +210,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         }
     }
 
-    /// Returns the maximum size of a single file that contains all chunks, in bytes.
+    /// Returns an upper bound for the size of a single file with all chunks, in bytes.
     fn most_in_one(
         &mut self,
         contents: &[Content<'_>],
@@ -221,7 +224,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         }
         largest.files.clear();
         let trailer = self.file.trailer().encode_changed(largest, kept)?.len();
-        // A change recomputes the message's size and checksum, and the Merkle tree.
+        // The trailer may still grow by the message's new size and checksum, and the Merkle tree is
+        // added.
         let of_message = 32
             + match &metadata.merkle_tree {
                 Some(_) => most_of_tree(contents.len()),
@@ -240,8 +244,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         Ok(most)
     }
 
-    /// Returns the maximum number of bytes that a chunk may add to a file. The number is 0 if the
-    /// chunk's origin is already written.
+    /// Returns an upper bound for the number of bytes that a chunk adds to a file; 0 if the chunk's
+    /// origin is already written.
     fn most_to_add(&self, content: &Content<'_>) -> Result<u64> {
         let from = self.origin(content)?;
         if from.is_some_and(|from| self.written.contains_key(&from)) {
@@ -251,7 +255,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         }
     }
 
-    /// Returns the maximum number of bytes that writing a chunk with this content and origin adds.
+    /// Returns an upper bound for the number of bytes that a new record with this content and
+    /// origin adds to a file.
     fn most_of(&self, content: &Content<'_>, from: Option<Origin>) -> Result<u64> {
         let size = match (content, from) {
             (_, Some(Origin::RecordChunk(number, begin))) => {
@@ -263,7 +268,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         Ok(most_stored(size))
     }
 
-    /// Returns the origin of a chunk that is copied as a whole.
+    /// Returns the origin of a chunk; `None` if the chunk isn't copied as a whole.
     fn origin(&self, content: &Content<'_>) -> Result<Option<Origin>> {
         let (Content::Stored(chunk) | Content::Recompressed(chunk)) = content else {
             return Ok(None);
@@ -271,7 +276,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         let (number, position) = self.place(*chunk)?;
         let begin = position.chunk_begin().0;
         let is_copied = matches!(content, Content::Stored(_))
-            // Chunks are compared with a root when they are decoded.
+            // Chunks are compared with a required Merkle root only when they are decoded.
             && !self.file.requires_root()
             && !self.trailer_chunks.contains(&(number, begin));
         Ok(Some(if is_copied {
@@ -357,8 +362,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
                 // The stream compares its bytes with the trailer's crc32c.
                 let written =
                     self.write_anew(&|| file.stream(chunk), file.size(chunk), info, meter)?;
-                // The name of a part is a hash of its content, so the last record of the part must
-                // have this checksum.
+                // The name of an additional file is a hash of its content, including this checksum
+                // in its last record.
                 info.crc32c = written.crc32c;
                 (written.file, written.offset)
             }
@@ -373,8 +378,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         Ok(is_copied)
     }
 
-    /// Writes `size` bytes as a new record; each call of `open` returns a reader of these bytes.
-    /// Returns the trailer's entry, based on the old entry `info`.
+    /// Writes `size` bytes as a new record. Each call of `open` returns a reader for these bytes.
+    /// Returns the new chunk's entry in the trailer, based on the old entry `info`.
     fn write_anew<'r>(
         &mut self,
         open: &dyn Fn() -> Result<Box<dyn Read + 'r>>,
@@ -420,7 +425,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         meter: &Meter,
     ) -> Result<Option<Vec<Hash>>> {
         let _span = tracing::debug_span!("check", chunks = metadata.chunks.len()).entered();
-        // The size of an unchanged message was checked when it was opened.
+        // The size of an unchanged message was checked in the old file.
         let unchanged = ReadOptions::new().limits(Limits::new().max_merged_size(u64::MAX));
         let limits = &changed.unwrap_or(&unchanged).limits;
         let purpose = match changed {

@@ -34,9 +34,9 @@ pub struct Loss {
     pub path: FieldPath,
     /// Kind of loss.
     pub what: Lost,
-    /// Index of the chunk in the original file.
+    /// Index of the missing part's chunk in the original file.
     pub chunk: ChunkIndex,
-    /// The error in the chunk.
+    /// The error in the chunk, or the reason why an intact value's index is unknown.
     pub why: String,
 }
 
@@ -46,7 +46,7 @@ pub struct Loss {
 pub enum Lost {
     /// The value and everything below it. The value is now empty.
     Value,
-    /// Some elements of a repeated field. Later elements move up.
+    /// Some elements of a repeated field. Later elements move to lower indices.
     Elements,
     /// The index of an intact value. The index is unknown because elements before the value are
     /// lost, so the value is left empty.
@@ -66,7 +66,7 @@ impl fmt::Display for Lost {
 /// Opens a `.cpb` file without the chunks that are damaged or in missing files. Merging the result
 /// leaves an empty value in place of each lost chunk.
 ///
-/// Reads every chunk once to find the damage, if all chunks together are within
+/// Reads every chunk once to find the damage. The total size of all chunks must be within
 /// [`max_merged_size`](Limits::max_merged_size).
 ///
 /// ```
@@ -99,7 +99,8 @@ impl fmt::Display for Lost {
 /// # Errors
 ///
 /// Damage in the trailer or in the root chunk, which all other chunks belong to, since nothing can
-/// be recovered without them; [`ErrorKind::Cancelled`].
+/// be recovered without them; [`ErrorKind::LimitExceeded`] if all chunks together are too large;
+/// [`ErrorKind::Cancelled`].
 pub fn salvage(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Salvaged> {
     let path = path.as_ref();
     let trailer = read_trailer(path, &options.limits)?;
@@ -119,7 +120,7 @@ pub fn salvage(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Salvaged
     Ok(Salvaged { file, lost })
 }
 
-/// Returns the unreadable chunks with their errors.
+/// Returns the indices of the unreadable chunks, with the error of each.
 fn damaged(
     path: &Path,
     trailer: &Trailer,
@@ -154,7 +155,7 @@ fn damaged(
     Ok(check.damaged)
 }
 
-/// A pass over chunks that finds unreadable ones.
+/// A pass over all chunks that finds the unreadable ones.
 struct Check<'a> {
     path: &'a Path,
     trailer: &'a Trailer,
@@ -164,7 +165,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Reads these chunks, which are all the chunks in `file`.
+    /// Reads every chunk in `file`. `chunks` contains their indices in the original trailer.
     fn chunks(&mut self, file: &ChunkedFile, chunks: &[usize]) -> Result<()> {
         for (at, &chunk) in chunks.iter().enumerate() {
             let read = read(file, at);
@@ -182,8 +183,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads these chunks, which are in one file. Opens as many chunks at once as possible, since
-    /// opening a file checks all the chunks in its metadata.
+    /// Reads these chunks, all of which are in the same file. Opening a file checks every chunk in
+    /// its metadata; if that fails, reads each half of the chunks separately.
     fn of_one_file(&mut self, chunks: &[usize]) -> Result<()> {
         let some = of_these(self.trailer, chunks);
         match ChunkedFile::open_with_metadata(self.path, some, &self.options.limits) {
@@ -200,8 +201,8 @@ impl Check<'_> {
     }
 }
 
-/// Fails if the chunks of a file that can't be opened as a whole exceed the limit for a merge. The
-/// sizes are those in the trailer, since the file gives no others.
+/// Fails if the chunks of a file that can't be opened as a whole exceed the limit for a merge. Uses
+/// the sizes in the trailer, since the sizes of the records are unavailable.
 fn check_merged_size(path: &Path, trailer: &Trailer, limits: &Limits) -> Result<()> {
     let metadata = trailer.metadata();
     let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
@@ -216,13 +217,14 @@ fn read(file: &ChunkedFile, chunk: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns metadata that describes only these chunks of one file, without their places.
+/// Returns metadata that describes only these chunks of one file, without their places in the
+/// message.
 fn of_these(trailer: &Trailer, chunks: &[usize]) -> ChunkMetadata {
     let all = trailer.metadata();
     let infos = chunks.iter().filter_map(|&chunk| all.chunks.get(chunk));
     let file = infos.clone().next().map_or(0, |info| info.file as usize);
     let files = file.checked_sub(1).and_then(|at| all.files.get(at));
-    // Values are declared as messages, since nothing parses them.
+    // BYTES chunks are declared as MESSAGE chunks, too. Nothing parses them.
     let chunks: Vec<ChunkInfo> = infos
         .map(|info| ChunkInfo {
             r#type: crate::proto::chunk_info::Type::Message.into(),
@@ -257,12 +259,12 @@ fn of_these(trailer: &Trailer, chunks: &[usize]) -> ChunkMetadata {
     }
 }
 
-/// The parts of a file to leave out.
+/// The parts of a message to omit from the trailer.
 #[derive(Clone, Default)]
 struct Gone {
-    /// Places whose chunks are left out, with everything below.
+    /// Places to omit, with all chunks at and below them.
     places: HashSet<FieldPath>,
-    /// Slices that are left out, with their places.
+    /// Slices to omit: the path of each, and its chunk index.
     slices: HashSet<(FieldPath, usize)>,
 }
 
@@ -284,7 +286,7 @@ impl Gone {
         Ok(metadata)
     }
 
-    // Recursion is bounded by the nesting that the trailer was checked for.
+    // Recursion is bounded, since the trailer's nesting was checked.
     fn take(&self, message: &mut ChunkedMessage, base: &FieldPath) -> Result<()> {
         for mut field in std::mem::take(&mut message.chunked_fields) {
             let tags = FieldPath::from_tags(&field.field_tag)
@@ -308,7 +310,7 @@ impl Gone {
         Ok(())
     }
 
-    /// Returns true if a place or one of its ancestors is left out.
+    /// Returns true if a place or one of its ancestors is omitted.
     fn has(&self, place: &FieldPath) -> bool {
         let mut above = FieldPath::root();
         place.steps().iter().any(|step| {
@@ -359,8 +361,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Leaves out slices of the message at a node, and the places below elements whose index
-    /// becomes unknown.
+    /// Omits the unusable slices of the message at a node, and the places below elements whose
+    /// index becomes unknown.
     fn slices(&mut self, id: NodeId, path: &FieldPath) -> Result<()> {
         let tree = self.trailer.chunk_tree();
         let chunks = tree.chunks(id);
@@ -387,8 +389,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Marks the useless chunks at a node: the damaged ones, and, if a value was cut into parts and
-    /// one of them is damaged, all of its parts.
+    /// Returns a flag for each chunk at a node: true if the chunk is damaged, or contains a part of
+    /// a field of which another part is damaged.
     fn broken(&self, chunks: &[ChunkRef]) -> Vec<bool> {
         let mut lost = Vec::with_capacity(chunks.len());
         for parts in chunks.chunk_by(|_, next| next.within) {
@@ -433,7 +435,8 @@ impl Search<'_> {
         Ok(Some(count))
     }
 
-    /// Leaves out the places below elements of a slice's field, starting at an index.
+    /// Omits the places below the elements of a slice's field, from index `from` on; if that is
+    /// `None`, below all elements.
     fn unplace(&mut self, id: NodeId, slice: &ChunkRef, from: Option<u64>) {
         let tree = self.trailer.chunk_tree();
         for &child in tree.children(id) {

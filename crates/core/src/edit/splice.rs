@@ -9,16 +9,16 @@ use crate::spans::{SourceId, SpansBuilder};
 use crate::wire::{Field, SourceInput, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// The kinds of changes to a range of bytes.
+/// The kind of change to a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpliceKind {
-    /// Removes a field.
+    /// Removal of a field.
     Remove,
-    /// Inserts a field.
+    /// Insertion of a field.
     Insert,
-    /// Replaces a value.
+    /// Replacement of a value.
     Replace,
-    /// Removes a large value's content, or a tensor's elements.
+    /// Removal of a large value's content, or of a tensor's elements.
     Strip,
 }
 
@@ -29,10 +29,11 @@ pub(super) struct Splice {
     /// Range of the changed field; for an insertion, the content of the message that receives the
     /// field.
     pub(super) at: Range<u64>,
-    /// Range to remove, within one message, excluding the lengths before it.
+    /// Range to remove. It is within one message, and excludes the lengths of enclosing messages.
     pub(super) range: Range<u64>,
     pub(super) with: Vec<Replacement>,
-    /// The packed run that contains the changed number. It has a length, but is not a message.
+    /// Range of the packed numbers that contain the changed number; `None` if no packed number is
+    /// changed. The range has a length, but is not a message.
     pub(super) run: Option<Range<u64>>,
 }
 
@@ -40,7 +41,7 @@ pub(super) struct Splice {
 #[derive(Clone, Debug)]
 pub(super) enum Replacement {
     Bytes(Vec<u8>),
-    /// One of the new values, by number.
+    /// A new value, by its index in the list of new values.
     Value(usize),
 }
 
@@ -55,7 +56,7 @@ pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
         (start, !is_empty, Reverse(splice.at.start), is_strip)
     });
     let mut settled: Vec<Splice> = Vec::with_capacity(splices.len());
-    // The last splice that removes bytes.
+    // The index of the last splice that removes bytes.
     let mut last: Option<usize> = None;
     for splice in splices {
         let above = last.and_then(|at| settled.get(at));
@@ -68,7 +69,7 @@ pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
         };
         match (above.kind, splice.kind) {
             (SpliceKind::Remove, SpliceKind::Remove) | (_, SpliceKind::Strip) => {}
-            // An explicit path takes precedence.
+            // A change with an explicit path takes precedence over stripping.
             (SpliceKind::Strip, _) => {
                 if let Some(at) = last.take() {
                     settled.remove(at);
@@ -122,8 +123,8 @@ impl<'a> Splicer<'a> {
         }
     }
 
-    /// Adds a message, with its settled splices, and with updated lengths of the enclosing
-    /// messages. Descends only as deep as the splices.
+    /// Adds a message with its settled splices applied, and updates the lengths of nested messages.
+    /// Parses only those nested messages that contain splices.
     pub(super) fn message(&mut self, range: Range<u64>, mut splices: &[Splice]) -> Result<()> {
         let mut copied = range.start;
         self.cursor.set_range(range.clone());
@@ -176,7 +177,7 @@ impl<'a> Splicer<'a> {
         self.copy(copied..range.end)
     }
 
-    /// Adds packed numbers with their splices.
+    /// Adds packed numbers with their splices applied.
     fn numbers(&mut self, run: Range<u64>, splices: &[Splice]) -> Result<()> {
         let mut copied = run.start;
         for splice in splices {

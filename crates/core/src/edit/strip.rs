@@ -1,4 +1,4 @@
-//! Finding large content: values over a size, and the elements of tensors.
+//! Finding the content to strip: values of at least a given size, and the elements of tensors.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -13,10 +13,10 @@ use crate::tensor::{TensorRule, leading};
 use crate::wire::{Field, SourceInput, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// The content to search for.
+/// A search for the content to strip.
 pub(super) struct Stripper<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
-    /// Minimum size of a value to strip, in bytes.
+    /// Minimum size of a value to strip, in bytes; `None` if only tensors are stripped.
     least: Option<u64>,
     rules: &'a [&'static TensorRule],
     /// Types that contain tensors, directly or nested.
@@ -59,7 +59,8 @@ impl<'a> Stripper<'a> {
         })?;
         let rule = self.rules.iter().find(|r| r.message == message.full_name());
         let elements: Vec<u32> = rule.map_or(Vec::new(), |rule| elements_of(rule));
-        // The most recent field, which the next field is likely to repeat.
+        // The number and descriptor of the most recent field. The next field often has the same
+        // number.
         let mut latest: Option<(u32, Option<FieldRef>)> = None;
         self.cursor.set_range(range.clone());
         while let Some(field) = self.cursor.next()? {
@@ -74,7 +75,7 @@ impl<'a> Stripper<'a> {
                 self.add(&field, range, Vec::new());
                 continue;
             }
-            // A map key identifies the entry.
+            // A map key stays, since it identifies the entry.
             if message.is_map_entry() && number == 1 {
                 continue;
             }

@@ -1,4 +1,5 @@
-//! Writing the result to one or several files. Either all files appear, complete, or none do.
+//! Writing a rewritten `.cpb` file, in one or several files. Either all complete files appear, or
+//! none.
 
 use super::options::{RewriteOptions, Rewritten};
 use super::rewrite::Rewrite;
@@ -10,8 +11,8 @@ use crate::split::{Commit, DonePart, WrittenFile, parts_beside};
 use record_file::ReadAt;
 use std::path::Path;
 
-/// Writes a file, and other files next to it if needed. Either no file appears, or all of them do,
-/// complete, the main file last. Removes leftovers of an earlier split.
+/// Writes a file, and other files next to it if needed. Either all complete files appear, the main
+/// file last, or none. Removes leftovers of an earlier split.
 pub(super) fn write<S: ReadAt>(
     file: &ChunkedFile<S>,
     target: &Path,

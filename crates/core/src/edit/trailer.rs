@@ -5,7 +5,8 @@ use crate::path::FieldPath;
 use crate::proto::{ChunkMetadata, ChunkedMessage};
 use crate::{Error, ErrorKind, Result};
 
-/// Returns the chunk that would fill an empty value at this path: the first in index order.
+/// Returns the index of the chunk that replaces an empty value at this path; if there are several,
+/// the first one.
 pub(super) fn filler(trailer: &Trailer, path: &FieldPath) -> Option<usize> {
     let at = |place: &crate::container::ChunkPlace| place.path == *path && !place.packed;
     trailer
@@ -14,8 +15,8 @@ pub(super) fn filler(trailer: &Trailer, path: &FieldPath) -> Option<usize> {
         .position(|places| places.iter().any(at))
 }
 
-/// Removes the places at and below a path, except for one chunk, and then the chunks that no path
-/// refers to. Returns, for each chunk, whether it was kept.
+/// Removes the places at and below a path, except for the chunk `but` at that path, and then the
+/// chunks that no path refers to. Returns a flag for each chunk: true if it was kept.
 pub(super) fn without_below(
     metadata: &mut ChunkMetadata,
     path: &FieldPath,
@@ -60,7 +61,7 @@ fn real(metadata: &mut ChunkMetadata) -> Option<&mut ChunkedMessage> {
     }
 }
 
-/// Removes chunks that no path refers to. Returns, for each chunk, whether it was kept.
+/// Removes chunks that no path refers to. Returns a flag for each chunk: true if it was kept.
 fn without_unused_chunks(metadata: &mut ChunkMetadata) -> Vec<bool> {
     let mut kept = vec![false; metadata.chunks.len()];
     let Some(message) = real(metadata) else {
@@ -82,7 +83,7 @@ fn without_unused_chunks(metadata: &mut ChunkMetadata) -> Vec<bool> {
     kept
 }
 
-// Recursion is bounded by the nesting that the trailer was checked for.
+// Recursion is bounded, since the trailer's nesting was checked.
 fn prune(
     message: &mut ChunkedMessage,
     base: &FieldPath,

@@ -16,16 +16,17 @@ const LONGEST_NAME: usize = 60;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LargePart {
-    /// The path of a value, or of a field, with `[*]` for each repeated field along the path.
+    /// The path of a value or of a whole field. `[*]` denotes all elements of a repeated field.
     pub path: String,
-    /// The name of an element, if it has one.
+    /// Name of the element at `path`; `None` if the part is no element, or an element without a
+    /// name.
     pub name: Option<String>,
     /// Size in bytes.
     pub size: u64,
 }
 
 impl LargePart {
-    /// Creates a part.
+    /// Creates a part without a name.
     pub fn new(path: impl Into<String>, size: u64) -> Self {
         let path = path.into();
         let name = None;
@@ -64,7 +65,8 @@ pub fn largest_named(parts: &[LargePart]) -> String {
     }
 }
 
-/// Formats a size with one decimal, in the largest unit that is not larger than the size.
+/// Formats a size with one decimal, in the largest unit that is not larger than the size. A size
+/// below 1 KiB is a whole number of bytes.
 ///
 /// ```
 /// assert_eq!(proto_splitter_core::view::size_tree::shown_size(1536), "1.5 KiB");

@@ -1,4 +1,4 @@
-//! Numbers with distinct types, so that they can't be confused.
+//! Distinct types for chunk indices and message offsets, so that these numbers can't be confused.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,16 +17,16 @@ use std::ops::Range;
 pub struct ChunkIndex(u64);
 
 impl ChunkIndex {
-    /// The base chunk of the message.
+    /// The index of a message's base chunk.
     pub const BASE: ChunkIndex = ChunkIndex(0);
 
-    /// Creates the index with this number, as it appears in files.
+    /// Creates an index from a number in a trailer.
     #[must_use]
     pub const fn new(index: u64) -> Self {
         ChunkIndex(index)
     }
 
-    /// Returns the number.
+    /// Returns the index as a number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -72,7 +72,7 @@ impl MessageOffset {
         MessageOffset(offset)
     }
 
-    /// Returns the number.
+    /// Returns the offset as a number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
