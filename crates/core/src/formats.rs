@@ -1,10 +1,10 @@
 //! Formats and open inputs, independent of any particular format.
 //!
-//! A *format* is a way to store models or messages: GraphDef, SavedModel, ONNX, a checkpoint.
-//! Everything specific to a format is in its implementation of the trait [`Format`]: how to
-//! recognize an input, open its message, split the message, name its members, and read a tensor.
-//! Nothing else in the workspace refers to a format by name. A [`Registry`] is a list of formats;
-//! the crate `proto-splitter` has one with all built-in formats.
+//! A *format* is a way to store models or messages, such as GraphDef, SavedModel, ONNX or a
+//! checkpoint. Everything specific to a format is in its implementation of the trait [`Format`]:
+//! how to recognize an input, open its message, split the message, name its members, and read a
+//! tensor. Nothing else in the workspace refers to a format by name. A [`Registry`] is a list of
+//! formats; the crate `proto-splitter` has a registry with all built-in formats.
 //!
 //! An open input is an [`Opened`]: a message, an [`Archive`] of named tensors, or both.
 //!
@@ -81,18 +81,20 @@
 //!
 //! # A format whose inputs are messages
 //!
-//! Such a format declares its types with [`descriptor_pool`](Format::descriptor_pool) and
-//! [`message_types`](Format::message_types), and opens an input with [`Opened::of_input`], for a
-//! message in one file, or [`Opened::of_reader`], for a message composed of several files. Both
-//! read in place. [`tensor_rules`](Format::tensor_rules) locates its tensors, without code. Files
-//! in chunks (`.cpb`) need no code in a format: the registry opens them, and finds the format by
-//! the type that the file names.
+//! A format whose inputs are messages declares their types with
+//! [`descriptor_pool`](Format::descriptor_pool) and [`message_types`](Format::message_types), and
+//! opens an input with [`Opened::of_input`], for a message in one file, or [`Opened::of_reader`],
+//! for a message composed of several files. Both read the bytes in place. The format's tensors are
+//! located by [`tensor_rules`](Format::tensor_rules), without code. Files in chunks (`.cpb`) need
+//! no code in a format: the registry opens them, and finds the format by the type that the file
+//! names.
 //!
 //! # A format whose files are records
 //!
-//! A record file is a message in chunks, unless a format is [certain](Confidence::Certain) that the
-//! file is its own. Such a format reads the first record through [`Candidate::source`] and finds
-//! content there that only its files have.
+//! A record file is opened as a message in chunks, unless a format is
+//! [certain](Confidence::Certain) that the file belongs to it. To recognize its files, such a
+//! format reads the first record through [`Candidate::source`] and checks for content that only its
+//! files have.
 
 mod archive;
 mod candidate;
@@ -128,8 +130,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// The implementation of one format.
 ///
-/// A format is a stateless value, listed in a [`Registry`]. Methods with a default exist for
-/// features that only some formats have. See the [module](self) for a complete example.
+/// A format is a stateless value, listed in a [`Registry`]. Methods with a default implementation
+/// are for features that only some formats have. See the [module](self) for a complete example.
 pub trait Format: Debug + Send + Sync {
     /// Returns the format's name in options and reports: one lower-case word, such as `onnx`.
     fn name(&self) -> &'static str;
@@ -138,7 +140,7 @@ pub trait Format: Debug + Send + Sync {
     fn title(&self) -> &'static str;
 
     /// Returns the format's confidence that an input is of this format; `None` if it isn't. The
-    /// registry takes the most confident format, and the first of equally confident ones.
+    /// registry chooses the most confident format, and the first of equally confident formats.
     ///
     /// A record file belongs to the format only if the format is [certain](Confidence::Certain).
     /// Otherwise the file is a message in chunks, and its name is at most a hint of its type.
@@ -148,7 +150,8 @@ pub trait Format: Debug + Send + Sync {
     /// Reads and checks headers, but no data.
     ///
     /// The input may be an object in a store. A format that reads only local files uses
-    /// [`Candidate::local_path`]; one that uses [`Candidate::source`] doesn't open the file again.
+    /// [`Candidate::local_path`]; a format that uses [`Candidate::source`] shares the file that is
+    /// already open.
     ///
     /// # Errors
     ///
@@ -161,8 +164,8 @@ pub trait Format: Debug + Send + Sync {
         &[]
     }
 
-    /// Returns the main file of a folder that consists of a message and other files around it.
-    /// Default: `None`. Commands that rewrite such a folder replace that file.
+    /// Returns the main file of a folder in which one file contains the message, and other files
+    /// belong to it. Default: `None`. Commands that rewrite such a folder replace its main file.
     fn main_file(&self, folder: &Path) -> Option<PathBuf> {
         let _ = folder;
         None
@@ -179,14 +182,14 @@ pub trait Format: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Returns true if any file of records can be opened as this format, even if it doesn't
-    /// recognize the file. Default: false.
+    /// Returns true if any file of records can be opened as this format, even a file that the
+    /// format doesn't recognize. Default: false.
     fn reads_any_records(&self) -> bool {
         false
     }
 
-    /// Returns the input file in a folder, for formats whose input is one file and whose folder is
-    /// only its location. Default: `None`. Commands that take the file also take such a folder.
+    /// Returns the path of the input in a folder, for formats whose input is a single file.
+    /// Default: `None`. Commands that accept the file also accept the folder that contains it.
     fn file_in(&self, folder: &Path) -> Option<PathBuf> {
         let _ = folder;
         None
@@ -204,8 +207,9 @@ pub trait Format: Debug + Send + Sync {
         &[]
     }
 
-    /// Returns the type of the input at a path, one of [`message_types`](Self::message_types),
-    /// judging by its files. Default: the first.
+    /// Returns the type of the input at a path. It is one of
+    /// [`message_types`](Self::message_types), and may depend on the input's files. Default: the
+    /// first of these types.
     fn message_type(&self, path: &Path) -> Option<&'static str> {
         let _ = path;
         self.message_types().first().copied()
@@ -217,14 +221,15 @@ pub trait Format: Debug + Send + Sync {
         None
     }
 
-    /// Returns true if messages of this type are views of several files, and not files themselves.
-    /// Default: false. A chunked file with such a message names its type.
+    /// Returns true if messages of this type represent the content of several files, and aren't
+    /// stored as such. Default: false. A chunked file with such a message contains the type's name.
     fn is_made_of_files(&self, message_type: &str) -> bool {
         let _ = message_type;
         false
     }
 
-    /// Returns the splitter for messages of this type; `None` to split by sizes alone.
+    /// Returns the splitter for messages of this type. Default: `None`, meaning that sizes alone
+    /// determine where a message is split.
     fn splitter(&self, message_type: &str) -> Option<&'static (dyn ComposableSplitter + Sync)> {
         let _ = message_type;
         None
@@ -240,15 +245,15 @@ pub trait Format: Debug + Send + Sync {
         &[]
     }
 
-    /// Returns the rule that locates the LoD of tensors in the format's messages. Default: `None`,
-    /// meaning that the messages contain no LoD.
+    /// Returns the rule that locates the LoD (level of detail) of tensors in the format's messages.
+    /// Default: `None`, meaning that the messages contain no LoD.
     fn lod_rule(&self) -> Option<&'static LodRule> {
         None
     }
 
-    /// Returns the tensors in a message, if their names don't follow from
-    /// [`tensor_rules`](Self::tensor_rules). Called for messages in chunks, and for messages [read
-    /// by position](Registry::open_reader). Each tensor is
+    /// Returns the tensors in a message, if [`tensor_rules`](Self::tensor_rules) can't determine
+    /// their names. Called for messages in chunks, and for messages [read by
+    /// position](Registry::open_reader). Each tensor is
     /// [located](crate::tensor::TensorInfo::located) at its path. Default: `None`, meaning that the
     /// rules locate and name the tensors.
     ///
@@ -271,7 +276,7 @@ pub trait Format: Debug + Send + Sync {
         archive.map_or_else(|| Ok(Vec::new()), Archive::properties)
     }
 
-    /// Returns the forms that an input can be converted to, the most common first.
+    /// Returns the forms that an input can be converted to, the most common first. Default: none.
     fn targets(&self) -> &'static [ConvertTarget] {
         &[]
     }
@@ -287,9 +292,9 @@ pub trait Format: Debug + Send + Sync {
         &[]
     }
 
-    /// Returns the form in which to write a changed message, one of [`targets`](Self::targets), if
-    /// the message of an opened input is composed of several files. Default: `None`, meaning that a
-    /// changed message is written to one file.
+    /// Returns the form, one of [`targets`](Self::targets), in which to write a changed message if
+    /// the opened input is composed of several files. Default: `None`, meaning that a changed
+    /// message is written to one file.
     fn form_of(&self, opened: &Opened) -> Option<&'static ConvertTarget> {
         let _ = opened;
         None
@@ -300,8 +305,8 @@ pub trait Format: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the format has no such target, which is the default; any
-    /// error from reading or writing.
+    /// [`ErrorKind::InvalidConfig`] if the format has no such target (the default implementation
+    /// supports no targets); any error from reading or writing.
     fn convert(
         &self,
         opened: &Opened,
@@ -314,7 +319,7 @@ pub trait Format: Debug + Send + Sync {
     }
 }
 
-/// Returns the error for a format that can't write a form.
+/// Returns the error for a format that can't write the requested form.
 #[cold]
 fn no_target(title: &str, target: &str) -> Error {
     let message = format!("there is no form {target:?} for a file of the kind {title}");

@@ -1,4 +1,4 @@
-//! Inputs that are not a message but a list of named tensors, possibly with metadata.
+//! Inputs that are lists of named tensors instead of messages, possibly with metadata.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -49,8 +49,8 @@ pub trait Archive: Any + Debug + Send + Sync {
     }
 
     /// Returns a tensor's LoD (level of detail), which divides its rows into sequences: for each
-    /// level, the coarsest first, the start of every sequence and the end of the last. Default: no
-    /// levels.
+    /// level, the coarsest first, the start of every sequence and the end of the last one, as row
+    /// indices. Default: no levels.
     ///
     /// # Errors
     ///
@@ -60,15 +60,17 @@ pub trait Archive: Any + Debug + Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Returns the file that contains a tensor's elements, and their range in it, if the elements
-    /// are contiguous, have their in-memory layout, and no checksum covers them. Default: `None`.
+    /// Returns the file that contains a tensor's elements, and their byte range in the file.
+    /// Returns `None` unless the elements are contiguous, have their in-memory layout, and aren't
+    /// covered by a checksum. Default: `None`.
     fn tensor_in_file(&self, info: &TensorInfo) -> Option<(&Path, Range<u64>)> {
         let _ = info;
         None
     }
 
-    /// Returns an entry for everything that takes up space, for lists and size trees. The default
-    /// implementation returns the tensors. `/` separates the parts of a name.
+    /// Returns an entry for each part of the archive that takes up space, for lists and size trees.
+    /// The default implementation returns the tensors. In a name, `/` separates the levels of the
+    /// size tree.
     ///
     /// # Errors
     ///
@@ -77,7 +79,7 @@ pub trait Archive: Any + Debug + Send + Sync {
         Ok(self.tensors()?.iter().map(Entry::of_tensor).collect())
     }
 
-    /// Returns the archive's properties, as names and values, for reports.
+    /// Returns the archive's properties, as names and values, for reports. Default: none.
     ///
     /// # Errors
     ///
@@ -122,7 +124,8 @@ pub type TensorIter<'a> = Box<dyn Iterator<Item = Result<TensorInfo>> + 'a>;
 pub struct Entry {
     /// Name of the part.
     pub name: String,
-    /// Description: a tensor's type and shape, or a note that the part is a header.
+    /// Description of the part, such as a tensor's type and shape, or a note that the part is a
+    /// header.
     pub detail: Option<String>,
     /// Size of the part's content, in bytes.
     pub bytes: u64,
@@ -159,7 +162,7 @@ impl Entry {
     }
 }
 
-/// The basis of a check.
+/// The basis on which data was found intact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Checks {
@@ -173,9 +176,9 @@ pub enum Checks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified {
-    /// Number of tensors.
+    /// Number of tensors that were verified.
     pub tensors: u64,
-    /// Size of the tensors, in bytes.
+    /// Total size of the verified tensors, or of the verified message, in bytes.
     pub bytes: u64,
     /// Basis of the check.
     pub checks: Checks,

@@ -41,8 +41,9 @@ pub enum CandidateKind {
     Prefix,
 }
 
-/// An input for formats to recognize and open: its path, the kind of item there, and the bytes of a
-/// file. A file is opened on the first read, and only once: all readers share the open file.
+/// An input for formats to recognize and open: its path, the kind of item at the path and, for a
+/// file, the bytes. A file is opened on the first read, and only once: all readers share the open
+/// file.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Candidate, CandidateKind};
@@ -66,7 +67,7 @@ pub struct Candidate<'a> {
     bytes: OnceCell<Bytes>,
     head: OnceCell<Vec<u8>>,
     tail: OnceCell<Vec<u8>>,
-    /// Function that opens one of the files that the trailer of a file in chunks names.
+    /// Function that opens a file by its name in the trailer of a message in chunks.
     beside: Option<Beside<'a>>,
 }
 
@@ -142,8 +143,8 @@ impl<'a> Candidate<'a> {
         Ok(Candidate::of(path, CandidateKind::File, size.len(), bytes))
     }
 
-    /// Wraps a source that isn't a file at its path, such as an object in a store. All reads
-    /// go through `source`.
+    /// Wraps a source that isn't a local file, such as an object in a store. All reads go through
+    /// `source`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -167,9 +168,9 @@ impl<'a> Candidate<'a> {
         Ok(Candidate::of(path, CandidateKind::File, size, bytes))
     }
 
-    /// Sets the function that opens the other files of a message in chunks by the names in its
-    /// trailer, for an input that [isn't a file](Self::of_source). Without this function, a message
-    /// in several files can't be opened.
+    /// Sets the function that opens the other files of a message in chunks, given their names in
+    /// the trailer. An input that [isn't a local file](Self::of_source) uses this function. Without
+    /// it, such an input can't be opened if its message is in several files.
     #[must_use]
     pub fn beside(mut self, open: impl Fn(&str) -> Result<Arc<dyn ReadAt>> + 'a) -> Self {
         self.beside = Some(Box::new(open));
@@ -212,7 +213,8 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Returns true if the input is at its path, and not in an object store.
+    /// Returns true if the input is a local file or folder, and not, for example, an object in a
+    /// store.
     pub fn is_local(&self) -> bool {
         !matches!(self.bytes.get(), Some(Bytes::Source(_)))
     }
@@ -226,8 +228,8 @@ impl<'a> Candidate<'a> {
         Ok(self.bytes()?.source())
     }
 
-    /// Returns another handle to the open file; `None` if the input isn't a local file. The handles
-    /// share a file position.
+    /// Returns another handle to the open file; `None` if the input isn't a local file. All handles
+    /// share one file position.
     ///
     /// # Errors
     ///
@@ -243,7 +245,8 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Adds the open file to a message of spans.
+    /// Adds the open file as a source to a message that is built from spans. Returns the source's
+    /// ID.
     ///
     /// # Errors
     ///
@@ -256,7 +259,7 @@ impl<'a> Candidate<'a> {
         let (path, first) = (self.path.to_owned(), Mutex::new(Some(file)));
         spans.open_with(self.path, move || {
             let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
-            // Reopens the file if it was closed to make room for others.
+            // Reopens the file if it was closed because too many files were open.
             first.map_or_else(|| File::open(&path), Ok)
         })
     }
@@ -273,8 +276,9 @@ impl<'a> Candidate<'a> {
         Ok(self.bytes.get_or_init(|| Bytes::File(file)))
     }
 
-    /// Returns true if the file's name or beginning indicates chunks. A format may know better: a
-    /// record file isn't always a message in chunks.
+    /// Returns true if the file's name or beginning indicates a message in chunks. Such a file may
+    /// still belong to a format whose files are record files: see
+    /// [`Registry::is_chunked`](super::Registry::is_chunked).
     ///
     /// # Errors
     ///
@@ -315,19 +319,21 @@ impl<'a> Candidate<'a> {
         self.size
     }
 
-    /// Returns the name without the folder; empty if the path has none.
+    /// Returns the name of the file or folder without its parent folder; empty if the path has no
+    /// name.
     pub fn file_name(&self) -> &'a str {
         let name = self.path.file_name().and_then(|name| name.to_str());
         name.unwrap_or_default()
     }
 
-    /// Returns the part of the name after the last dot, in lower case.
+    /// Returns the part of the name after the last dot, in lower case; `None` if the name has no
+    /// extension.
     pub fn extension(&self) -> Option<String> {
         let extension = self.path.extension()?.to_str()?;
         Some(extension.to_ascii_lowercase())
     }
 
-    /// Returns true if the folder has a file with this name.
+    /// Returns true if the input is a folder that contains a file with this name.
     pub fn has(&self, name: &str) -> bool {
         self.kind == CandidateKind::Folder && self.path.join(name).is_file()
     }

@@ -47,7 +47,7 @@ impl ConvertOptions {
         ConvertOptions::default()
     }
 
-    /// Sets whether to overwrite existing output. Default: no.
+    /// Sets whether to overwrite existing output. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
@@ -68,7 +68,7 @@ impl ConvertOptions {
         self
     }
 
-    /// Fails if there are unknown settings.
+    /// Fails if a setting was set whose name isn't in `known`.
     ///
     /// ```
     /// use proto_splitter_core::formats::ConvertOptions;
@@ -90,19 +90,19 @@ impl ConvertOptions {
         Err(Error::new(ErrorKind::InvalidConfig, message))
     }
 
-    /// Sets format-specific settings. Default: none.
+    /// Sets a format-specific setting. Default: no settings.
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.insert(name.into(), value.into());
         self
     }
 
-    /// Returns whether to overwrite existing output.
+    /// Returns true if existing output is overwritten.
     pub const fn get_force(&self) -> bool {
         self.force
     }
 
-    /// Returns the number of threads.
+    /// Returns the number of threads; `None` for the number of cores.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
@@ -118,13 +118,13 @@ impl ConvertOptions {
     }
 }
 
-/// A report on the files a conversion wrote.
+/// A report on the files that a conversion wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Converted {
-    /// The files, the main one first.
+    /// The written files, the main file first.
     pub files: Vec<PathBuf>,
-    /// Size of all files, in bytes.
+    /// Total size of the files, in bytes.
     pub bytes: u64,
     /// Notes for the user, one line each.
     pub notes: Vec<String>,

@@ -1,4 +1,4 @@
-//! The LoD of the tensors in a message.
+//! The LoD (level of detail) of the tensors in a message.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,7 +11,8 @@ use crate::view::MessageView;
 use crate::wire::{FieldNumber, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Memory for one listed level: the level itself, and a share of the map entry with its path.
+/// Memory for one listed level, in bytes: the level itself, and a share of the map entry with its
+/// path.
 const LEVEL_MEMORY: usize = 256;
 
 /// The locations of the LoD levels in a message, by the paths of their tensors.
@@ -25,12 +26,12 @@ pub(super) struct LodTable {
 #[derive(Debug)]
 enum Level {
     Range(Range<u64>),
-    /// The path of a level that is in several pieces.
+    /// The path of the message, which is in several pieces.
     Path(FieldPath),
 }
 
 impl LodTable {
-    /// Finds all levels. Reads no offsets.
+    /// Finds the levels of all tensors, without reading their offsets.
     pub(super) fn list(view: &MessageView<'_>, rule: &LodRule) -> Result<LodTable> {
         let query = PathQuery::parse(rule.levels, view.descriptor())?;
         let mut levels: HashMap<FieldPath, Vec<Level>> = HashMap::new();
@@ -81,7 +82,7 @@ impl LodTable {
         levels.iter().map(read).collect()
     }
 
-    /// Returns the offsets of a level, packed or not.
+    /// Parses the message of a level, and returns its offsets. They may be packed.
     fn parse(&self, level: &[u8]) -> Result<Vec<u64>> {
         let mut offsets = Vec::new();
         let mut cursor = WireCursor::new(level);

@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 impl Registry {
     /// Opens an input of any format: a file in chunks, or a file or folder that a format
     /// recognizes. Any other file is read as a message. If there is no file at the path, the path
-    /// is taken as the prefix of `PREFIX.cpb`, `PREFIX.pb` or files that a format recognizes, in
+    /// is used as the prefix of `PREFIX.cpb`, `PREFIX.pb` or files that a format recognizes, in
     /// this order.
     ///
     /// If the options set a type, the format is determined by that type, not by the input.
@@ -29,9 +29,9 @@ impl Registry {
         self.open_input(&Candidate::new(path.as_ref())?, options)
     }
 
-    /// Opens a candidate, like [`open`](Self::open): an input that was already inspected, which
-    /// isn't opened again, or an input that isn't a file, such as an object in a store. For an
-    /// object, no other names are tried.
+    /// Opens a candidate, like [`open`](Self::open). The candidate can be an input that was already
+    /// inspected, whose file isn't opened again, or an input that isn't a local file, such as an
+    /// object in a store. For an object, no other names are tried.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -70,7 +70,8 @@ impl Registry {
             }
             let opened = Opened::of_chunks(input, |name| self.message(name), options)
                 .map_err(|error| no_chunks(error, input))?;
-            // If the file doesn't record its type, its name may indicate it.
+            // If the file doesn't contain the name of its type, the file's name may indicate the
+            // type.
             let by_name = || self.message(self.recognize(input)?.message_type(path)?);
             return Ok(opened.of_type(by_name).named(path).found_by(*self, None));
         }
@@ -115,8 +116,8 @@ impl Registry {
     }
 
     /// Returns true if a format is certain that a record file belongs to it, so that the file isn't
-    /// a message in chunks. A file with a trailer is in chunks, even if a format recognizes its
-    /// first chunk.
+    /// a message in chunks. A file with a trailer is a message in chunks, even if a format
+    /// recognizes its first chunk.
     fn is_claimed(&self, input: &Candidate<'_>) -> bool {
         let surest = self.surest(input);
         surest.is_some_and(|(sure, _)| sure == Confidence::Certain)
@@ -128,7 +129,7 @@ impl Registry {
     /// # Errors
     ///
     /// The errors of [`Format::open`]; [`ErrorKind::InvalidConfig`] if the options name a companion
-    /// file, and the format has none.
+    /// file, and inputs of the format have none.
     pub fn open_as(
         &self,
         format: &'static dyn Format,
@@ -138,8 +139,8 @@ impl Registry {
         self.open_input_as(format, &Candidate::new(path.as_ref())?, options)
     }
 
-    /// Opens a candidate as this format, like [`open_as`](Self::open_as): an input that was already
-    /// inspected, or that isn't a file.
+    /// Opens a candidate as this format, like [`open_as`](Self::open_as). The candidate can be an
+    /// input that was already inspected, or that isn't a local file.
     ///
     /// # Errors
     ///
@@ -175,9 +176,9 @@ impl Registry {
             .with_required_root(options)
     }
 
-    /// Opens a message that is not a file, in chunks or in one piece. Its type, from the options or
-    /// the chunks, determines the format. Unlike [`open_input`](Self::open_input), doesn't
-    /// recognize formats by the content.
+    /// Opens a message that is not a file, in chunks or in one piece. The message's type, from the
+    /// options or the trailer, determines the format. Unlike [`open_input`](Self::open_input),
+    /// doesn't recognize formats by the content.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -211,12 +212,12 @@ impl Registry {
             .with_required_root(options)
     }
 
-    /// Opens a message in chunks from any storage. Its type, from the options or the file,
-    /// determines the format.
+    /// Opens a message in chunks from any storage. The message's type, from the options or the
+    /// file, determines the format.
     ///
     /// # Errors
     ///
-    /// Errors in the embedded schema, if it provides the type.
+    /// Errors in the file's embedded schema, if the message's type is read from it.
     pub fn open_chunks(
         &self,
         file: ChunkedFile<Arc<dyn ReadAt>>,
@@ -249,7 +250,8 @@ impl Registry {
     }
 }
 
-/// Returns true if inputs of a format may be messages of a type. False for formats without types.
+/// Returns true if inputs of a format may be messages of a type. Also returns true if the format
+/// declares no types.
 fn may_be_of(format: &dyn Format, message_type: &str) -> bool {
     let types = format.message_types();
     types.is_empty() || types.contains(&message_type)

@@ -40,7 +40,7 @@ use crate::{Error, ErrorKind, Result};
 pub struct Opened {
     message: Option<Message>,
     archive: Option<Box<dyn Archive>>,
-    /// Archive that provides the message's bytes and their checksums.
+    /// Archive that provides some of the message's bytes, and checks their checksums.
     checked_by: Option<Box<dyn Archive>>,
     /// True if reading the bytes of the message compares their checksums.
     is_checked_when_read: bool,
@@ -62,7 +62,7 @@ pub struct Opened {
     lods: OnceLock<LodTable>,
 }
 
-/// A message that stays in its source.
+/// A message that is read from its source on demand.
 struct Message {
     stored: Box<dyn StoredMessage>,
     descriptor: Option<MessageDescriptor>,
@@ -113,7 +113,7 @@ impl Opened {
         &self.input
     }
 
-    /// Returns true if the caller gave the message's type, by name or by a schema.
+    /// Returns true if the caller specified the message's type, or schemas to find the type in.
     pub fn is_type_given(&self) -> bool {
         let schemas = self.options.schemas.as_ref();
         self.options.descriptor.is_some() || schemas.is_some_and(|all| all.files().len() > 0)
@@ -163,8 +163,8 @@ impl Opened {
         self.chunked()?.trailer().message_type()
     }
 
-    /// Returns the bytes of the message and its size; `None` if there is no message, or it is in
-    /// chunks.
+    /// Returns the bytes of the message and its size in bytes; `None` if there is no message, or it
+    /// is in chunks.
     pub fn plain(&self) -> Option<(&Arc<dyn ReadAt>, u64)> {
         self.stored()?.plain()
     }
@@ -209,8 +209,8 @@ impl Opened {
         plain.ok_or_else(|| Error::new(ErrorKind::InvalidConfig, message))
     }
 
-    /// Returns the size of the message in bytes, if it is known without a merge. It is known if the
-    /// message is in one piece, or the trailer of a chunked file declares the size.
+    /// Returns the size of the message in bytes, if it is known without a merge. The size is known
+    /// if the message is in one piece, or if the trailer of a chunked file declares the size.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -253,7 +253,7 @@ impl Opened {
 
     /// Returns the same input with its message in canonical form, which is C++'s deterministic
     /// serialization: fields sorted by number, map entries by key, and unknown fields last. Values
-    /// stay in their sources.
+    /// are read from their sources on demand.
     ///
     /// ```
     /// # use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -290,8 +290,8 @@ impl Opened {
         self.stored()?.file().map(|(path, _)| path)
     }
 
-    /// Returns true if the message is one file or object: in chunks, or byte for byte. False if
-    /// there is no message, or it is composed of several files.
+    /// Returns true if the message is stored as one file or object, in chunks or byte for byte.
+    /// False if there is no message, or it is composed of several files.
     pub fn is_single(&self) -> bool {
         self.stored().is_some_and(StoredMessage::is_single)
     }
@@ -302,14 +302,14 @@ impl Opened {
     }
 
     /// Returns true if the input's format describes it better than a generic message report does:
-    /// for an archive, a message composed of several files, or one with named tensors, unless the
-    /// caller gave the message a type.
+    /// for an archive, for a message composed of several files, and, unless the caller specified
+    /// the message's type, for a message with named tensors.
     pub fn is_described_by_format(&self) -> bool {
         !self.is_single() || (self.archive.is_some() && !self.is_type_given())
     }
 
-    /// Returns the options for reading the message: its known type, and the options with which the
-    /// input was opened.
+    /// Returns the options for reading the message: its type, if known, and the options with which
+    /// the input was opened.
     pub fn reading_options(&self) -> ReadOptions {
         self.options.reading(self.descriptor().cloned())
     }
@@ -381,8 +381,8 @@ impl Opened {
         self.message()?.stored.view(options)
     }
 
-    /// Measures the message, or the value at a path, by field. Members have the names that the
-    /// formats define.
+    /// Measures the message, or the value at a path, by field. Elements and map entries are named
+    /// according to the formats' rules.
     ///
     /// # Errors
     ///
@@ -396,8 +396,8 @@ impl Opened {
         self.options.threads
     }
 
-    /// Reads everything and checks all checksums of a file in chunks and of formats with checksums.
-    /// For other formats, checks the structure.
+    /// Reads the whole input. Checks all checksums if the input is in chunks or its format has
+    /// checksums; otherwise checks the structure.
     ///
     /// # Errors
     ///

@@ -58,7 +58,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets schemas to search first for the type of an input in chunks. Default: none.
+    /// Sets schemas that are searched for the input's type before embedded and built-in schemas.
+    /// Default: none.
     #[must_use]
     pub fn schemas(mut self, schemas: impl Into<Option<DescriptorPool>>) -> Self {
         self.schemas = schemas.into();
@@ -94,31 +95,32 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether files that the input refers to may be missing. Default: no, which makes opening
-    /// fail.
+    /// Sets whether files that the input refers to may be missing. Default: false, meaning that
+    /// opening fails if such a file is missing.
     #[must_use]
     pub const fn allow_missing_files(mut self, allow: bool) -> Self {
         self.allow_missing_files = allow;
         self
     }
 
-    /// Sets whether to choose the plain interpretation if the message's type is needed but unknown,
-    /// like [`ReadOptions::assume_plain`]. Default: no.
+    /// Sets whether to read the message with the plain interpretation that
+    /// [`ReadOptions::assume_plain`] describes if its type is needed but unknown. Default: false.
     #[must_use]
     pub const fn assume_plain(mut self, assume: bool) -> Self {
         self.assume_plain = assume;
         self
     }
 
-    /// Sets format-specific settings. Default: none. Formats ignore unknown names.
+    /// Sets a format-specific setting. Default: no settings. Formats ignore settings with unknown
+    /// names.
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.insert(name.into(), value.into());
         self
     }
 
-    /// Sets the Merkle root that the input must have. Everything that is read from it is first
-    /// checked against the root: see
+    /// Sets the Merkle root that the input must have. Everything that is read from the input is
+    /// first checked against the root: see
     /// [`ChunkedFile::require_root`](crate::ChunkedFile::require_root). Default: none. Only
     /// messages in chunks have roots; other inputs are refused.
     #[must_use]
@@ -127,17 +129,19 @@ impl OpenOptions {
         self
     }
 
-    /// Returns the type of the message.
+    /// Returns the type that was set for the message; `None` if the input or its format declares
+    /// the type.
     pub const fn get_descriptor(&self) -> Option<&MessageDescriptor> {
         self.descriptor.as_ref()
     }
 
-    /// Returns the schemas to search first for the type of an input in chunks.
+    /// Returns the schemas that are searched for the input's type before embedded and built-in
+    /// schemas.
     pub const fn get_schemas(&self) -> Option<&DescriptorPool> {
         self.schemas.as_ref()
     }
 
-    /// Returns the file that accompanies the input.
+    /// Returns the file that accompanies the input; `None` if the format finds the file.
     pub fn get_companion(&self) -> Option<&Path> {
         self.companion.as_deref()
     }
@@ -147,7 +151,7 @@ impl OpenOptions {
         &self.limits
     }
 
-    /// Returns the number of threads for reading.
+    /// Returns the number of threads for reading; `None` for the number of cores.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
@@ -157,13 +161,13 @@ impl OpenOptions {
         &self.progress
     }
 
-    /// Returns whether files that the input refers to may be missing.
+    /// Returns true if files that the input refers to may be missing.
     pub const fn get_allow_missing_files(&self) -> bool {
         self.allow_missing_files
     }
 
-    /// Returns whether to choose the plain interpretation if the message's type is needed but
-    /// unknown, like [`ReadOptions::assume_plain`].
+    /// Returns true if a message whose type is needed but unknown is read with the plain
+    /// interpretation that [`ReadOptions::assume_plain`] describes.
     pub const fn get_assume_plain(&self) -> bool {
         self.assume_plain
     }
@@ -173,7 +177,7 @@ impl OpenOptions {
         &self.settings
     }
 
-    /// Returns the Merkle root that the input must have.
+    /// Returns the Merkle root that the input must have; `None` if no root is required.
     pub const fn get_root(&self) -> Option<&MerkleRoot> {
         self.root.as_ref()
     }

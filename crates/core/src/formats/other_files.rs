@@ -43,7 +43,7 @@ const NEVER_EMPTY: &[&str] = &[
     "zst",
 ];
 
-/// Description of JSON.
+/// Description of a file that begins like JSON, for errors.
 const JSON: &str = "it is text that begins like JSON";
 
 /// Beginning of the pointers that Git LFS leaves in place of large files.
@@ -54,8 +54,9 @@ impl Registry {
     /// file of any format. The error describes the actual kind of file, if known. `companion` is
     /// the file that accompanies the input.
     ///
-    /// Reads only the ends of the file that formats use for recognition. Accepts folders, and
-    /// content that a format is certain of. Files in chunks are not checked.
+    /// Reads only the beginning and the end of the file. Accepts folders, and content that a format
+    /// is [certain](Confidence::Certain) of. Doesn't check chunks: opening a file in chunks checks
+    /// them.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -148,7 +149,7 @@ fn front(candidate: &Candidate<'_>) -> Result<()> {
     }
 }
 
-/// The beginning of a file as an input; the remainder is unreadable.
+/// The beginning of a file as the input of a cursor. Reading the remainder of the file fails.
 struct Front<'a> {
     head: &'a [u8],
     size: u64,
@@ -169,8 +170,8 @@ impl Input for Front<'_> {
     }
 }
 
-/// Adds a description of the actual kind of file, if known, to the error for a supposed file in
-/// chunks.
+/// Adds a description of the actual kind of file, if known, to the error for a file that was
+/// expected to be in chunks.
 pub(super) fn no_chunks(error: Error, candidate: &Candidate<'_>) -> Error {
     let what = match (error.kind(), candidate.size()) {
         (ErrorKind::NotChunked, 0) => Some("it is empty".to_owned()),
@@ -186,7 +187,7 @@ pub(super) fn no_chunks(error: Error, candidate: &Candidate<'_>) -> Error {
 /// Describes the actual kind of a file that turned out not to be a message, or how much of a
 /// truncated message is missing; `None` if unknown.
 pub fn what_else(path: &Path) -> Option<String> {
-    // A pipe can't be opened again.
+    // A pipe is not described, since it can't be opened again.
     let candidate = Candidate::new(path).ok()?;
     if candidate.kind() != CandidateKind::File {
         return None;
@@ -210,7 +211,7 @@ fn how_much_is_cut(endless: impl Input, size: u64) -> Option<String> {
     (missing > 0).then(|| format!("if the file is cut, {missing} bytes are missing"))
 }
 
-/// Maximum size of a message considered here: 1 TiB.
+/// Size assumed for the complete message when a file may be truncated, in bytes: 1 TiB.
 const MOST: u64 = 1 << 40;
 
 /// A file followed by zeros.
@@ -233,7 +234,8 @@ impl ReadAt for Endless<'_> {
     }
 }
 
-/// Describes a file with this beginning, unless a file of a known format may begin like that.
+/// Describes a file with this beginning; `None` if the kind is unknown, or a file of a supported
+/// format may begin like that.
 fn download(head: &[u8]) -> Option<String> {
     let known = BEGINNINGS.iter().find(|(magic, _)| head.starts_with(magic));
     if let Some((_, what)) = known {
@@ -263,7 +265,7 @@ fn download(head: &[u8]) -> Option<String> {
     })
 }
 
-/// Describes a file with this beginning and size.
+/// Describes a file with this beginning and size; `None` if its kind is unknown.
 fn describe(head: &[u8], size: u64) -> Option<String> {
     if head.starts_with(b"PK\x03\x04") {
         return Some("it is a zip archive".to_owned());
@@ -287,7 +289,7 @@ fn flatbuffer(head: &[u8], size: u64) -> Option<&str> {
     }
 }
 
-/// Returns the beginning of a text file.
+/// Returns the beginning of a file as text; `None` if the file doesn't begin with printable UTF-8.
 fn text(head: &[u8]) -> Option<&str> {
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,
@@ -357,7 +359,7 @@ mod tests {
     }
     #[test]
     fn no_message_is_taken_for_anything_else_by_its_beginning() {
-        // Fields that begin like bzip2, and like text.
+        // Messages that begin like a bzip2 file, and like text.
         let long = [&b"BZ"[..], &[0; 0x5a]].concat();
         let text = [&b"\n "[..], &[b'x'; 0x20]].concat();
         for message in [long, text, Vec::new()] {

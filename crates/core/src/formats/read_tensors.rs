@@ -8,12 +8,12 @@ use crate::progress::Progress;
 use crate::tensor::{Location, TensorInfo, string_elements_at};
 use crate::{Error, ErrorKind, Result};
 
-/// Reading contiguous tensors in a message.
+/// Methods that locate contiguous tensors in files, and read many tensors or strings at once.
 impl Opened {
-    /// Returns the file that contains a tensor's elements, and their range in it, if the elements
-    /// are contiguous, have their in-memory layout, and no checksum covers them. Mapping the file
-    /// gives access to such a tensor without a copy. `None` for any other tensor, such as one in a
-    /// file in chunks.
+    /// Returns the file that contains a tensor's elements, and their byte range in the file, so
+    /// that a caller can map the file instead of copying the elements. Returns `None` unless the
+    /// elements are contiguous, have their in-memory layout, and aren't covered by a checksum; for
+    /// example, for a tensor in a file in chunks.
     ///
     /// The tensors in a message must have been [listed](Opened::tensors) before.
     ///
@@ -41,8 +41,8 @@ impl Opened {
     }
 
     /// Reads tensors, each into a buffer of its [size](TensorInfo::bytes). This is faster than
-    /// reading one after the other: it uses several threads, and reads each chunk of a file in
-    /// chunks once.
+    /// reading one tensor after the other, since several threads are used, and each chunk of a file
+    /// in chunks is read once.
     ///
     /// ```
     /// use proto_splitter_core::formats::{OpenOptions, Registry};

@@ -16,7 +16,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Creates a registry of these formats. The first of equally confident formats wins.
+    /// Creates a registry of these formats. If several formats recognize an input with equal
+    /// confidence, the first of them is used.
     pub const fn new(formats: &'static [&'static dyn Format]) -> Registry {
         Registry { formats }
     }
@@ -26,7 +27,7 @@ impl Registry {
         self.formats
     }
 
-    /// Returns the format with this name.
+    /// Returns the format with this name, if the registry has one.
     pub fn named(&self, name: &str) -> Option<&'static dyn Format> {
         self.find(|format| format.name() == name)
     }
@@ -49,7 +50,7 @@ impl Registry {
             .filter_map(|format| format.descriptor_pool());
         let found = pools.find_map(|pool| pool.get_message_by_name(full_name));
         found.or_else(|| {
-            // The global pool also has the program's types.
+            // The global pool may also contain types of the calling program, which are ignored.
             let is_own = full_name.starts_with("google.protobuf.");
             is_own.then(|| DescriptorPool::global().get_message_by_name(full_name))?
         })
@@ -108,14 +109,15 @@ impl Registry {
         self.surest(candidate).map(|(_, format)| format)
     }
 
-    /// Returns the most confident format for an input, with its confidence.
+    /// Returns the most confident format for an input, with its confidence; `None` if no format
+    /// recognizes the input.
     pub(super) fn surest(
         &self,
         candidate: &Candidate<'_>,
     ) -> Option<(Confidence, &'static dyn Format)> {
         let sure = |format: &&'static dyn Format| Some((format.recognize(candidate)?, *format));
         let known = self.formats.iter().filter_map(sure);
-        // `max_by_key` would take the last of equals.
+        // `max_by_key` would return the last of equally confident formats.
         known.reduce(|best, next| if next.0 > best.0 { next } else { best })
     }
 

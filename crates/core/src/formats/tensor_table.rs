@@ -13,7 +13,7 @@ use crate::progress::Meter;
 use crate::tensor::{Location, PlacedTensor, TensorInfo, TensorReader, read_many_into};
 
 /// Number of bytes to read between two checks for cancellation, if the message is in one piece: 32
-/// MiB, enough for a few threads to read several times each.
+/// MiB, which is several reads for each of a few threads.
 const STEP: usize = 32 << 20;
 
 /// The source of a message: a file, or an object in a store.
@@ -23,9 +23,10 @@ pub(super) type Shared = Arc<dyn ReadAt>;
 #[derive(Debug)]
 pub(super) struct TensorTable {
     tensors: Vec<PlacedTensor>,
-    /// Index by name, or by path if no tensor has the path as its name.
+    /// Index in `tensors` by the tensor's name, and also by its path unless another tensor has the
+    /// path as its name.
     by_name: HashMap<String, usize>,
-    /// The message. The places of tensors are offsets in it.
+    /// The message that contains the tensors. Their places are byte ranges of this message.
     message: MessageReader,
 }
 
@@ -60,13 +61,14 @@ impl TensorTable {
         Some(&tensor.info)
     }
 
-    /// Returns a tensor with its places, if the table has it.
+    /// Returns a tensor with its byte ranges; `None` if the table doesn't contain the tensor.
     pub(super) fn placed(&self, info: &TensorInfo) -> Option<&PlacedTensor> {
         let tensor = self.tensors.get(*self.by_name.get(&info.name)?)?;
         (tensor.info == *info).then_some(tensor)
     }
 
-    /// Opens a tensor's elements by their range, so that its path isn't resolved again.
+    /// Opens a tensor's elements by their byte range, so that the tensor's path isn't resolved
+    /// again.
     pub(super) fn elements(
         &self,
         info: &TensorInfo,
@@ -85,13 +87,13 @@ impl TensorTable {
         })
     }
 
-    /// Returns the message that the places of tensors refer to.
+    /// Returns the message that contains the tensors.
     pub(super) fn message(&self) -> &MessageReader {
         &self.message
     }
 
-    /// Reads the tensors with known places, each into its buffer of the same length, and returns
-    /// the tensors without a known place.
+    /// Reads each tensor whose byte range is known into its buffer, which has the tensor's length.
+    /// Returns the other tensors with their buffers.
     pub(super) fn fill<'w, 'b>(
         &self,
         wanted: Vec<(&'w TensorInfo, &'b mut [u8])>,
@@ -114,12 +116,12 @@ impl TensorTable {
     }
 }
 
-/// A tensor, its place in the message, and its buffer.
+/// A tensor, its byte range in the message, and the buffer to fill.
 type Placed<'w, 'b> = (&'w TensorInfo, Range<u64>, &'b mut [u8]);
 
-/// Reads tensors from a file in chunks, and returns the tensors to read by position. Chunks that
-/// are needed entirely, or almost entirely, are read once for all tensors. The checksums of other
-/// chunks are compared once while the input is open.
+/// Reads tensors from a file in chunks, and returns the tensors that are still to be read by
+/// position. Chunks that are needed entirely, or almost entirely, are read once for all tensors.
+/// The checksums of other chunks are compared once while the input is open.
 fn read_chunks<'w, 'b>(
     merged: &MergedMessage<Shared>,
     placed: Vec<Placed<'w, 'b>>,

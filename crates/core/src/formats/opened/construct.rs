@@ -28,7 +28,8 @@ impl Opened {
     }
 
     /// Opens an input that is a message, in chunks or in one piece. A type in the options takes
-    /// precedence over `descriptor`, which takes precedence over the type in a file in chunks.
+    /// precedence over `descriptor`, which takes precedence over the type that a file in chunks
+    /// names.
     ///
     /// # Errors
     ///
@@ -95,14 +96,14 @@ impl Opened {
         self
     }
 
-    /// Adds files that the input is also read from.
+    /// Adds files to the list of files from which the input is read.
     #[must_use]
     pub fn reading<P: Into<PathBuf>>(mut self, files: impl IntoIterator<Item = P>) -> Self {
         self.files.extend(files.into_iter().map(Into::into));
         self
     }
 
-    /// Opens a file in chunks. `known` looks up a type by the name in the file.
+    /// Opens a file in chunks. `known` returns the type with the name that the file contains.
     pub(in crate::formats) fn of_chunks(
         input: &Candidate<'_>,
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,
@@ -114,13 +115,13 @@ impl Opened {
         Ok(opened.reading_chunks(input))
     }
 
-    /// Wraps a message in chunks. `known` looks up a type by the name in the file.
+    /// Wraps a message in chunks. `known` returns the type with the name that the file contains.
     pub(in crate::formats) fn of_chunked(
         file: ChunkedFile<Shared>,
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,
         options: &OpenOptions,
     ) -> Result<Opened> {
-        // The root is required before anything is read from the file.
+        // The required root is set before any chunk is read from the file.
         if let Some(root) = &options.root {
             file.require_root(root)?;
         }
@@ -129,7 +130,8 @@ impl Opened {
         Ok(Opened::of_message(stored, descriptor, options))
     }
 
-    /// Sets the files of a message in chunks: the input itself, and the files that it names.
+    /// Adds the files of a message in chunks to the list of files: the input itself, and the files
+    /// that its trailer names.
     pub(in crate::formats) fn reading_chunks(self, input: &Candidate<'_>) -> Self {
         if !input.is_local() {
             return self;
@@ -141,7 +143,8 @@ impl Opened {
         self.reading(files)
     }
 
-    /// Sets the type of a message in chunks, unless it is already known.
+    /// Sets the type of a message in chunks, unless the type is already known or the trailer names
+    /// it.
     pub(in crate::formats) fn of_type(
         mut self,
         known: impl FnOnce() -> Option<MessageDescriptor>,
@@ -155,7 +158,7 @@ impl Opened {
         self
     }
 
-    /// Fails if the options require a Merkle root that the input isn't checked against.
+    /// Fails if the options require a Merkle root, and the input isn't checked against it.
     pub(in crate::formats) fn with_required_root(self, options: &OpenOptions) -> Result<Opened> {
         let Some(root) = &options.root else {
             return Ok(self);

@@ -23,7 +23,7 @@ impl Opened {
     }
 
     /// In an error from reading the message, replaces the offset in the message with the offset in
-    /// the file. Leaves the error unchanged if the two are equal or the latter is unknown.
+    /// the file. Leaves the error unchanged if the offset in the file is unknown or equal.
     #[must_use]
     pub fn placed(&self, error: Error) -> Error {
         let is_placed = error.kind() == ErrorKind::InvalidMessage && error.chunk().is_none();

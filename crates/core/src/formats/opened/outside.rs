@@ -7,16 +7,17 @@ use crate::{Error, ErrorKind, Result};
 
 impl Opened {
     /// Sets the files that the message refers to without including their bytes: they are missing,
-    /// or were deliberately left out.
+    /// or a setting excludes them.
     #[must_use]
     pub fn referring_to<P: Into<PathBuf>>(mut self, files: impl IntoIterator<Item = P>) -> Self {
         self.outside.extend(files.into_iter().map(Into::into));
         self
     }
 
-    /// Returns the files that the message refers to without including their bytes. The files are
-    /// missing, as [`OpenOptions::allow_missing_files`](super::OpenOptions::allow_missing_files)
-    /// allows, or a setting left them out.
+    /// Returns the files that the message refers to without including their bytes. Each of these
+    /// files is missing, which
+    /// [`OpenOptions::allow_missing_files`](super::OpenOptions::allow_missing_files) permits, or is
+    /// excluded by a setting.
     pub fn outside_files(&self) -> &[PathBuf] {
         &self.outside
     }
@@ -26,7 +27,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] with the first of [`outside_files`](Self::outside_files).
+    /// [`ErrorKind::Io`], which names the first of [`outside_files`](Self::outside_files).
     pub fn check_complete(&self) -> Result<()> {
         let Some(first) = self.outside.first() else {
             return Ok(());

@@ -44,7 +44,7 @@ impl Opened {
         }
     }
 
-    /// Returns the tensors in the message, and lists them on the first call.
+    /// Returns the table of the tensors in the message, which is built on the first call.
     fn table(&self) -> Result<&TensorTable> {
         if let Some(table) = self.listed() {
             return Ok(table);
@@ -53,7 +53,7 @@ impl Opened {
         Ok(self.table.get_or_init(|| table))
     }
 
-    /// Returns the tensors in the message, if they were listed.
+    /// Returns the table of the tensors in the message; `None` if they haven't been listed.
     pub(in crate::formats) fn listed(&self) -> Option<&TensorTable> {
         self.table.get()
     }
@@ -61,7 +61,7 @@ impl Opened {
     fn list(&self) -> Result<TensorTable> {
         let view = self.view()?;
         let rules = self.registry.tensor_rules();
-        // The type alone determines where tensors can be.
+        // The message's type alone determines where tensors can be.
         let leads =
             |root: &MessageDescriptor| self.format.is_some() || !leading(root, &rules).is_empty();
         if !view.descriptor().is_some_and(leads) {
@@ -176,8 +176,8 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if no format knows the value as a tensor, and the errors of
-    /// [`read_tensor`](Self::read_tensor).
+    /// [`ErrorKind::InvalidPath`] if the value isn't a tensor according to any format, and the
+    /// errors of [`read_tensor`](Self::read_tensor).
     pub fn tensor_at(&self, path: &str) -> Result<TensorReader<'_>> {
         self.tensor_in(&self.find(path)?, path)
     }

@@ -33,8 +33,8 @@ impl Opened {
         self.write_to_with(sink, &self.reading_options())
     }
 
-    /// Writes the whole message, using these options instead of those that the input was opened
-    /// with.
+    /// Writes the whole message, using these options instead of the options with which the input
+    /// was opened.
     ///
     /// # Errors
     ///
@@ -79,8 +79,9 @@ impl Opened {
     }
 
     /// Writes the message, of any size, to a file, which appears complete or not at all; returns
-    /// the number of bytes. Chunks are merged on several threads. The file gets no permissions that
-    /// the files with the message lack. Replaces an existing file if `force` is set.
+    /// the number of bytes. Chunks are merged on several threads. The file's permissions are
+    /// limited to those of the files that contain the message. Replaces an existing file if `force`
+    /// is set.
     ///
     /// # Errors
     ///
