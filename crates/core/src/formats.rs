@@ -8,7 +8,7 @@
 //!
 //! An open input is an [`Opened`]: a message, an [`Archive`] of named tensors, or both.
 //!
-//! # A format of your own
+//! # Implementing a format
 //!
 //! ```
 //! use std::sync::Arc;

@@ -49,8 +49,8 @@ pub trait Archive: Any + Debug + Send + Sync {
     }
 
     /// Returns a tensor's LoD (level of detail), which divides its rows into sequences: for each
-    /// level, the coarsest first, the start of every sequence and the end of the last one, as row
-    /// indices. Default: no levels.
+    /// level, the coarsest first, the start of every sequence and the end of the last one. Default:
+    /// no levels.
     ///
     /// # Errors
     ///

@@ -19,8 +19,8 @@ use proto_splitter_core::split::{
 use proto_splitter_core::{ChunkedFile, ErrorKind, Result};
 use record_file::Compression;
 
-/// Returns a file with a value in one place, and a chunk of 64 KiB that is used `times` times in
-/// another place.
+/// Returns a file in which a chunk of 64 KiB is used `times` times at one path, and another chunk
+/// is a value at another path.
 fn amplified(times: usize) -> ChunkedFile<Vec<u8>> {
     let large = len(8, vec![0; 64 << 10]);
     let mut chunked = Chunked::unmarked()
@@ -54,7 +54,7 @@ fn a_file_that_comes_to_far_more_than_is_stored_is_refused_when_it_is_planned() 
         assert!(sink.is_empty());
     }
     assert!(!amplified(150_000).verify(&options).problems().is_empty());
-    // Without the limit, the same file is planned.
+    // A plan for a file within the limit succeeds.
     let plan = amplified(20).plan(&options).unwrap();
     assert!(plan.total_len() > 20 << 16);
 }
@@ -114,7 +114,8 @@ fn a_message_in_hundreds_of_files_is_read_with_few_of_them_open() {
     }
 }
 
-/// Writes a message in several files, and returns their paths.
+/// Writes a message to several files. Returns the message's bytes, the path of the main file, and
+/// the paths of the other files.
 fn in_files(folder: &Path, byte: u8) -> (Vec<u8>, PathBuf, Vec<PathBuf>) {
     let element = |at: u8| len(37, [&[at][..], &[byte; 2000]].concat());
     let message: Vec<u8> = (0..12).flat_map(element).collect();
@@ -156,7 +157,7 @@ fn files_that_are_swapped_after_they_were_opened_never_give_other_bytes() {
         assert_eq!(error.kind(), ErrorKind::ChecksumMismatch, "{error}");
         fs::write(part, &kept).unwrap();
 
-        // Overwriting in place is detected.
+        // Overwriting the file in place is detected.
         for content in [
             fs::read(other).unwrap(),
             kept[..kept.len() / 2].to_vec(),
@@ -265,15 +266,15 @@ fn message() -> AddedChunk {
     AddedChunk::Message(int(1, 5).into())
 }
 
-/// Returns two elements of `r`, the second of which has an element of its own, and a map entry with
-/// an element.
+/// Returns two elements of `r`, the second of which contains an element, and a map entry whose
+/// value contains an element.
 fn elements() -> Vec<u8> {
     let entry = cat([len(1, "k"), len(2, len(10, []))]);
     cat([len(10, int(1, 7)), len(10, len(10, [])), len(13, entry)])
 }
 
-/// Splits the elements with added chunks. If the split succeeds, merging its result must succeed,
-/// too.
+/// Splits the message from [`elements`] with these chunks added. If the split succeeds, merging its
+/// result must succeed, too.
 fn added(chunks: &[(&str, AddedChunk)], profile: Profile) -> Result<()> {
     let source = Source::from_bytes(elements(), descriptor());
     let options = SplitOptions::new().profile(profile);
@@ -354,7 +355,7 @@ fn a_chunk_that_no_merge_could_place_is_not_added() {
             assert_eq!(error.kind() == ErrorKind::Uncuttable, is_element, "{path}");
         }
     }
-    // The chunks are the next elements, in any order, or elements of other chunks.
+    // The chunks are the next elements, in any order, or elements in other added chunks.
     let two = AddedChunk::Message(cat([len(10, []), len(10, [])]).into());
     for chunks in [
         &[("r[2]", message())][..],

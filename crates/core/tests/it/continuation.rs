@@ -14,10 +14,10 @@ use proto_splitter_core::split::{
 use proto_splitter_core::view::MessageView;
 use record_file::Compression;
 
-/// Number of alternations: more than other kinds of cuts support.
+/// Number of times that the fields alternate, which is more than other kinds of cuts support.
 const TURNS: usize = 550_000;
 
-/// Returns alternating dependencies and messages.
+/// Returns a file descriptor in which dependencies and messages alternate.
 fn in_turns() -> Vec<u8> {
     let mut bytes = Vec::new();
     for at in 0..TURNS {

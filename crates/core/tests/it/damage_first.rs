@@ -13,7 +13,8 @@ use proto_splitter_core::view::size_tree::{TreeOptions, measure};
 use proto_splitter_core::{Error, ErrorKind};
 use record_file::Compression;
 
-/// Size of the messages in a chunk, in bytes: more than a walk reads at once.
+/// Size of the messages in a chunk, in bytes. It is larger than the part of a chunk that is parsed
+/// at once.
 const LARGE: usize = 1_400_000;
 
 type File = ChunkedFile<Vec<u8>>;
@@ -36,8 +37,8 @@ fn elements(number: u32, size: usize) -> Vec<u8> {
     out
 }
 
-/// Returns a file with a base whose end gets another chunk spliced in, and a slice that is only
-/// read.
+/// Returns a file with a base chunk that has a placeholder near its end, the chunk for the
+/// placeholder, and a slice without placeholders.
 fn file(size: usize, compression: Compression) -> Vec<u8> {
     let chunked = Chunked::marked()
         .base(cat([elements(10, size), len(8, []), len(11, "first")]))
@@ -46,8 +47,8 @@ fn file(size: usize, compression: Compression) -> Vec<u8> {
     cpb_with(&chunked, Layout::Alone(compression), |_| {})
 }
 
-/// The name of a way to read a file, whether it reads the whole file, and the function that does
-/// it.
+/// A way to read a file: its name, a flag that is true if it reads the whole file, and the function
+/// that reads the file.
 type Way = (&'static str, bool, fn(&File) -> Result<(), Error>);
 
 fn options(threads: usize) -> ReadOptions {
@@ -94,7 +95,7 @@ fn a_flipped_byte_of_a_chunk_is_damage_whatever_it_makes_of_the_message() {
         (LARGE, Compression::zstd(1), 12),
         (LARGE, Compression::brotli(1), 6),
         (LARGE, Compression::SNAPPY, 4),
-        // Small chunks are read whole, and checked before the walk.
+        // Small chunks are read as a whole, and checked before they are parsed.
         (100_000, Compression::None, 12),
         (100_000, Compression::zstd(1), 12),
     ];

@@ -1,5 +1,5 @@
-//! Tests of locating the elements of a sliced field by the counts in the trailer, and of splitters
-//! that iterate over elements.
+//! Tests of locating the elements of a sliced field by the element counts in the trailer, and of
+//! splitters that iterate over elements.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use record_file::{Compression, ReadAt};
 const COUNT: usize = 60_000;
 const SLICE: u64 = 8 << 10;
 
-/// Returns a message with many small elements, an element in the middle that is larger than slices
-/// should be, and an element with a value that is cut out.
+/// Returns a message with many small elements, an element in the middle that exceeds the size of a
+/// slice, and an element with a value that is cut out.
 fn message() -> FileDescriptorProto {
     let element = |at: usize| DescriptorProto {
         name: Some(match at {
@@ -39,7 +39,7 @@ fn message() -> FileDescriptorProto {
     }
 }
 
-/// Returns a file that holds a message in slices, and records reads.
+/// Returns a file that contains the message in slices, and whose source records reads.
 fn sliced(compression: Compression) -> ChunkedFile<Counted> {
     split(SplitOptions::new().max_chunk_size(100 << 10), compression)
 }

@@ -17,7 +17,7 @@ use proto_splitter_core::split::{
 };
 use record_file::{Compression, ReaderOptions, RecordFile, RecordWriter, WriterOptions};
 
-/// Returns a file descriptor with distinct dependencies of this size.
+/// Returns a file descriptor with `count` distinct dependencies of `size` bytes each.
 fn message(count: usize, size: usize) -> FileDescriptorProto {
     FileDescriptorProto {
         name: Some("name".into()),
@@ -506,7 +506,7 @@ fn a_trailer_in_chunks_that_lies_about_itself_is_refused() {
         .metadata;
     inner.chunks[0].size = 0;
     inner.chunks[0].offset = 64;
-    // The inner trailer also claims to be chunked, which could continue forever.
+    // The inner trailer also claims to be chunked, which could cause endless recursion.
     let mut endless = inner.clone();
     endless.trailer_level = 1;
     let mut part = inner.clone();

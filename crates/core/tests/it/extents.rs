@@ -8,7 +8,7 @@ use proto_splitter_core::formats::{OpenOptions, Opened};
 use proto_splitter_core::spans::SpansBuilder;
 use record_file::ReadAt;
 
-/// A source whose bytes are divided into extents, and which records every call.
+/// A source that divides its bytes into extents, and records every call of `read_at`.
 struct InExtents {
     bytes: Vec<u8>,
     ends: Vec<u64>,

@@ -1,4 +1,5 @@
-//! A test that handles, in bounded memory, a value that no protobuf library can hold.
+//! A test with a value that is too large for any protobuf library. The value must be processed in
+//! bounded memory.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -94,7 +95,7 @@ impl Write for Compared {
     }
 }
 
-/// Returns the peak memory of this process, if the system reports it.
+/// Returns the peak memory of this process in bytes, if the system reports it.
 fn most_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -34,8 +34,8 @@ fn big(seed: u8) -> Vec<u8> {
         .collect()
 }
 
-/// Returns a message with all difficulties: placeholders of every kind, slices, paths into slices,
-/// values in pieces, groups and maps.
+/// Returns a chunked message with everything that complicates reading a part of it: placeholders of
+/// every kind, slices, paths into slices, values in pieces, groups and maps.
 fn sample() -> Chunked {
     let base = cat([
         int(1, 150),
@@ -306,7 +306,7 @@ fn an_entry_has_the_last_of_its_keys_however_large_it_is() {
                 cat([len(1, "a"), len(1, "c"), value(size), len(1, "b")]),
                 "b",
             ),
-            // There are more bytes before the key than the window for skipping holds.
+            // More bytes precede the key than fit in the window for skipping.
             (
                 cat([group(9, len(8, vec![1; size])), len(1, "b"), value(size)]),
                 "b",

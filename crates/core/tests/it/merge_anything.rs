@@ -83,7 +83,7 @@ fn chunks_may_come_in_any_order() {
     let split = split();
     let chunks = split.bytes();
     let count = chunks.len();
-    // A step without a common factor with the count reaches all chunks.
+    // A step that has no common factor with the count reaches all chunks.
     for step in
         (1..count).filter(|step| (2..=*step).all(|n| step % n > 0 || !count.is_multiple_of(n)))
     {

@@ -277,7 +277,7 @@ fn every_reader_of_a_whole_message_compares_its_checksum() {
             let meter = Progress::default().meter(size);
             check("in parts", opened().read_parts(places, None, &meter));
 
-            // Leaves out either every whole chunk, or only its first half.
+            // Omits either each whole chunk or only its first half from the output.
             for share in [1, 2] {
                 let message = MessageReader::of_chunks(shared(), None).unwrap();
                 let target = tempfile::tempfile().unwrap();

@@ -1,5 +1,5 @@
-//! Tests with untrusted files: each kind of damage has its own error, and no false claim costs
-//! memory or time.
+//! Tests with untrusted files: each kind of damage causes a specific error, and false claims don't
+//! use up memory or time.
 
 use crate::merge_support::file::{ALONE, Layout, cpb, cpb_with};
 use crate::merge_support::{Chunked, cat, int, len, path, sample};

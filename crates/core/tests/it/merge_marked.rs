@@ -1,4 +1,4 @@
-//! Tests of merging handwritten marked files, by the rules of docs/cpb-format.md.
+//! Tests of merging handwritten files with placeholders, according to docs/cpb-format.md.
 
 use crate::merge_support::{Chunked, cat, entry, fixed32, group, int, len, padded};
 
@@ -255,7 +255,7 @@ fn indices_go_on_counting_through_slices() {
         .map(node)
         .concat();
     ok("slices", &chunked, &cat([nodes, int(2, 2)]));
-    // A slice has a whole element, and there is a cut inside the element.
+    // A slice contains placeholders for an element and, inside the element, for a value.
     let chunked = Chunked::marked()
         .base(cat([len(1, []), int(2, 2)]))
         .message("", cat([len(1, "x"), len(1, [])]))

@@ -41,8 +41,8 @@ fn i32(value: u64) -> Vec<u8> {
 /// order.
 #[test]
 fn every_case_of_the_table() {
-    // Two chunks are at a bytes or string field. TensorFlow sets the field twice, so the last chunk
-    // in its sort order wins.
+    // Two chunks have the path of the same bytes or string field. TensorFlow sets the field twice,
+    // so the last chunk in its sort order wins.
     fails(
         &file().base([]).bytes("8", "ONE").bytes("8", "TWO"),
         "8: chunk 1: 2 BYTES chunks at one path, not allowed in join version 0",
@@ -571,7 +571,8 @@ fn of_a_oneof_what_is_set_last_is_left() {
             .bytes("31", "u"),
         &cat([len(31, "u"), int(36, 1)]),
     );
-    // A member with a lower number that is set later goes after the member with the higher number.
+    // A member with a lower number that is set later is written after the member with the higher
+    // number.
     equal(
         "lower",
         &file().base(len(30, i32(1))).message("23", i32(2)),
@@ -661,7 +662,8 @@ fn other_wire_types_are_unknown_fields() {
 
 #[test]
 fn placeholders_are_filled_in_place() {
-    // A reader that doesn't know the marker, like TensorFlow, can read our files.
+    // A reader that doesn't support placeholders, such as TensorFlow's, can read files with
+    // placeholders.
     let whole = |v: &[u8]| {
         cat([
             len(9, len(8, v)),

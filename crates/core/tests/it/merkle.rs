@@ -22,7 +22,8 @@ use record_file::{
 };
 use sha2::{Digest, Sha256};
 
-/// Returns a file descriptor with distinct dependencies, each of which is a chunk with [`options`].
+/// Returns a file descriptor with `count` distinct dependencies. If it is split with [`options`],
+/// each dependency is a chunk.
 pub fn message(count: usize) -> FileDescriptorProto {
     FileDescriptorProto {
         name: Some("name".into()),
@@ -39,7 +40,7 @@ pub fn options(profile: Profile) -> SplitOptions {
         .merkle_root(true)
 }
 
-/// Writes a message to a file, and returns the file's root.
+/// Writes a message to a file, and returns the file's Merkle root.
 pub fn write(message: &FileDescriptorProto, path: &Path, options: &SplitOptions) -> MerkleRoot {
     let written = SizeSplitter
         .write_with(message, path.with_extension(""), options)
@@ -440,7 +441,7 @@ fn all_ways_to_read_are_checked() {
     let mut buffer = vec![0; message.encoded_len()];
     merged.read_exact_at(0, &mut buffer).unwrap();
     assert_eq!(buffer, message.encode_to_vec());
-    // A reader that doesn't know Merkle roots also reads the file.
+    // A reader that doesn't require a Merkle root also reads the file.
     let read: FileDescriptorProto = Merger::new().read(&path).unwrap();
     assert_eq!(read, message);
 }

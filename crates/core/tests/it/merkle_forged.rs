@@ -154,7 +154,8 @@ fn every_flipped_bit_of_a_file_is_found() {
 fn with_same_crc32c(bytes: &[u8]) -> Vec<u8> {
     let crc = |bytes: &[u8]| proto_splitter_core::checksum::crc32c(bytes);
     let before = crc(bytes);
-    // Each row has the remaining effect of a combination of flips, and the combined flips.
+    // Each row consists of the remaining effect of a combination of bit flips on the checksum, and
+    // a mask of the flipped bits.
     let mut basis: Vec<(u32, u64)> = Vec::new();
     for bit in 0..33 {
         let mut changed = bytes.to_vec();
@@ -244,7 +245,7 @@ fn a_trailer_with_other_paths_is_refused() {
     let last = records.records.len() - 1;
     let mut trailer = ChunkMetadata::decode(&records.records[last][..]).unwrap();
     let nodes = trailer.clone();
-    // The chunks are the same, but in other places.
+    // The chunks are the same, but two of their paths are swapped.
     let fields = &mut trailer.message.as_mut().unwrap().chunked_fields;
     let count = fields.len();
     let [a, b] = [count - 1, count - 2].map(|at| fields[at].message.clone());
@@ -257,7 +258,7 @@ fn a_trailer_with_other_paths_is_refused() {
         error.to_string().starts_with("its Merkle root is "),
         "{error}"
     );
-    // Changing the description of the tree changes the trailer's root.
+    // Removing or changing the description of the Merkle tree in the trailer changes the root.
     for tree in [
         None,
         nodes.merkle_tree.clone().map(|mut tree| {
@@ -293,7 +294,7 @@ fn nodes_anywhere_cause_no_more_than_an_error() {
         forged.merkle_tree.as_mut().unwrap().nodes_offset = offset;
         records.records[last] = forged.encode_to_vec();
         let file = open(records.file()).unwrap();
-        // The position of the nodes is not part of the root.
+        // The root doesn't cover the position of the nodes.
         file.require_root(&root).unwrap();
         assert!(file.stream(3).is_err(), "{offset}");
         assert!(check(records.file(), &root).is_err(), "{offset}");

@@ -35,8 +35,8 @@ fn split_and_merge(
     Ok(plan.chunks().len())
 }
 
-/// Returns map values that another value with the same key supersedes, each with a name, and
-/// whether a merge can walk through the value.
+/// Returns map values to be superseded by another value with the same key. Each has a name, and a
+/// flag that is true if a merge can parse the value.
 fn superseded() -> Vec<(&'static str, Vec<u8>, bool)> {
     let cut_short = vec![0x42, 0x7f, 1];
     let no_group_end = vec![0x4b, 8, 1];
@@ -107,7 +107,8 @@ fn what_is_cut_below_a_key_that_comes_twice_is_merged_again() {
     }
 }
 
-/// A splitter that cuts the bytes fields in a map's values, or fits the values to the maximum.
+/// A splitter that cuts the bytes field in each of a map's values or, if `fits` is true, makes each
+/// value fit in a chunk.
 struct InValues {
     fits: bool,
 }
@@ -154,7 +155,7 @@ fn what_splitters_cut_below_a_key_that_comes_twice_is_merged_again() {
     }
 }
 
-/// Returns maps nested in maps' values, each with a large value.
+/// Returns maps that are nested in the values of other maps. Each map is next to a large value.
 fn nested(depth: usize) -> Vec<u8> {
     let large = |at: usize| len(8, at.to_le_bytes().repeat(75));
     (0..depth).fold(large(depth), |inner, at| {

@@ -1,5 +1,5 @@
-//! Tests of the reads from a slow source. Opening reads both ends; afterwards, only the requested
-//! data is read.
+//! Tests of the reads from a slow source. Opening a file reads both of its ends; afterwards, only
+//! the requested data is read.
 #![allow(
     clippy::single_range_in_vec_init,
     reason = "lists of ranges, some of them of one"
@@ -22,7 +22,7 @@ const CHUNK: usize = 100_000;
 const HEAD: u64 = 64 << 10;
 const TAIL: u64 = 256 << 10;
 
-/// A source that records reads and announcements.
+/// A source that records reads, and announcements of the ranges to be read next.
 #[derive(Clone)]
 struct Noted {
     bytes: Arc<Vec<u8>>,

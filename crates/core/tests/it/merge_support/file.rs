@@ -14,7 +14,7 @@ use super::Chunked;
 pub enum Layout {
     /// Each record is alone in a record chunk.
     Alone(Compression),
-    /// Record chunks of at most this size hold as many records as fit.
+    /// Each record chunk contains several records, up to this size in bytes.
     Together(u64),
 }
 

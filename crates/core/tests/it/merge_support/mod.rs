@@ -199,19 +199,19 @@ impl Chunked {
         self.field(at, 2, chunk, false)
     }
 
-    /// Adds a slice that continues a packed run.
+    /// Adds a slice that continues the packed numbers of a repeated field.
     pub fn packed(self, at: &str, chunk: impl Into<Vec<u8>>) -> Self {
         self.field(at, 1, chunk, true)
     }
 
-    /// Sets the sliced field of the last chunk.
+    /// Declares the last chunk as a slice of the field with this number.
     pub fn slice_of(mut self, number: u32) -> Self {
         let field = self.message_mut().chunked_fields.last_mut();
         field.unwrap().slice_of = number;
         self
     }
 
-    /// Sets the number of elements in the last chunk.
+    /// Declares the number of elements in the last chunk.
     pub fn elements(mut self, count: u64) -> Self {
         let field = self.message_mut().chunked_fields.last_mut();
         field.unwrap().elements = count;

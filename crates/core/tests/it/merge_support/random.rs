@@ -4,7 +4,7 @@ use proto_splitter_core::path::{FieldPath, MapKey, Step};
 
 use super::{cat, group, int, len};
 
-/// A generator of pseudo-random numbers, which depend only on the seed or the bytes.
+/// A generator of pseudo-random numbers, which depend only on a seed or on given bytes.
 pub struct Random<'a> {
     seed: u64,
     bytes: Option<&'a [u8]>,
@@ -15,7 +15,7 @@ impl<'a> Random<'a> {
         Random { seed, bytes: None }
     }
 
-    /// Creates a generator that takes each number from one byte, and returns 0 once there are no
+    /// Creates a generator that derives each number from one byte, and returns 0 once there are no
     /// more bytes. Thus, a fuzzer that changes a byte changes one decision.
     pub fn of_bytes(bytes: &'a [u8]) -> Self {
         Random {
@@ -44,7 +44,7 @@ impl<'a> Random<'a> {
     }
 }
 
-/// Returns fields for a `t.T` in any order, some of them twice.
+/// Returns random fields of a `t.T` in any order, some of them twice.
 pub fn fields(random: &mut Random<'_>, depth: u32) -> Vec<u8> {
     let mut out = Vec::new();
     for _ in 0..random.below(6) {
@@ -91,7 +91,7 @@ fn field(random: &mut Random<'_>, depth: u32) -> Vec<u8> {
     }
 }
 
-/// Returns a place for a chunk, and whether that place is a message.
+/// Returns a random path for a chunk, and true if the value at the path is a message.
 pub fn place(random: &mut Random<'_>) -> (FieldPath, bool) {
     let mut path = FieldPath::root();
     loop {

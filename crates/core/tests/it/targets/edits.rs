@@ -1,4 +1,5 @@
-//! Edits of messages in one piece, of chunked files, and of damaged ones.
+//! A fuzz target for edits of messages in one piece and of chunked files, and for the recovery of
+//! damaged files.
 
 use std::fs::File;
 use std::path::Path;
@@ -24,10 +25,10 @@ use crate::merge_support::random::{Random, fields};
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{int, len};
 
-/// Number of bytes in front of a message that choose the edit.
+/// Number of bytes that precede a message and determine the edit.
 const CHOICES: usize = 8;
 
-/// Places of the edits, whether or not a message has them.
+/// Queries for the values to edit. A message may have no such values.
 const QUERIES: [&str; 24] = [
     "s",
     "y",
@@ -55,7 +56,8 @@ const QUERIES: [&str; 24] = [
     "g",
 ];
 
-/// Edits a message or a file with odd chunks: the first byte determines which, and others the edit.
+/// Edits a message, or a file with unusual chunks. The first byte determines which of them is
+/// edited, and the following bytes determine the edit.
 pub(super) fn edits(data: &[u8]) {
     let (choices, rest) = data.split_at(data.len().min(CHOICES));
     let random = &mut Random::of_bytes(choices);
@@ -79,7 +81,7 @@ fn query(random: &mut Random<'_>) -> PathQuery {
     PathQuery::parse(text, Some(&descriptor())).unwrap()
 }
 
-/// Returns a value: fields, text, or a number of any wire type.
+/// Returns a random value: fields, text, or a number of any wire type.
 fn value(random: &mut Random<'_>) -> Vec<u8> {
     match random.below(8) {
         0 => Vec::new(),
@@ -109,8 +111,8 @@ fn count(message: &dyn ReadAt, query: &PathQuery) -> Option<u64> {
     Some(count)
 }
 
-/// Tests changes to a message in one piece: a new value reads back, a removed one is gone, and what
-/// was emptied once isn't emptied again.
+/// Tests changes to a message in one piece: a new value can be read back, a removed value is gone,
+/// and an emptied value isn't emptied again.
 fn changed(message: &Arc<Vec<u8>>, random: &mut Random<'_>) {
     let (what, query, value) = (random.below(5), query(random), value(random));
     let reading = &options()[0];
@@ -187,7 +189,7 @@ fn changed(message: &Arc<Vec<u8>>, random: &mut Random<'_>) {
     }
 }
 
-/// Returns a message as a file, if it can be split.
+/// Returns the bytes of a `.cpb` file with a message, if the message can be split.
 fn split(message: &[u8], random: &mut Random<'_>) -> Option<Vec<u8>> {
     let (source, mut written) = (
         Source::from_bytes(message.to_vec(), descriptor()),
@@ -222,7 +224,7 @@ fn open(file: File) -> ChunkedFile<File> {
     ChunkedFile::from_source(file, &limits()).unwrap()
 }
 
-/// Tests a file written again with other compression, and with another value at a place.
+/// Tests rewriting a file with another compression, and with another value at a path.
 fn rewritten(bytes: &[u8], random: &mut Random<'_>) {
     let Ok(file) = ChunkedFile::from_source(bytes.to_vec(), &limits()) else {
         return;
@@ -287,8 +289,8 @@ fn rewritten(bytes: &[u8], random: &mut Random<'_>) {
     assert_eq!(get(&now, &path), Some(value));
 }
 
-/// Tests a split message, some of whose bits or bytes are changed or gone: what is left of it can be
-/// read, and is all of it if nothing is said to be lost.
+/// Tests a split message in which some bits or bytes are changed or missing. The remaining parts
+/// can be read, and are the whole message if no loss is reported.
 fn damaged(message: &[u8], random: &mut Random<'_>) {
     let folder = tempfile::tempdir().unwrap();
     let mut options = split_options(random);
@@ -310,7 +312,7 @@ fn damaged(message: &[u8], random: &mut Random<'_>) {
     let mut bytes = std::fs::read(&written.path).unwrap();
     let changes = random.below(3);
     for _ in 0..changes {
-        // A byte anywhere in the file, which two numbers choose.
+        // Two random numbers select a byte anywhere in the file.
         let part = random.below(256) * 256 + random.below(256);
         let at = usize::try_from(part * bytes.len() as u64 / (256 * 256)).unwrap();
         bytes[at] ^= 1 << (at % 8);
@@ -330,7 +332,7 @@ fn damaged(message: &[u8], random: &mut Random<'_>) {
     }
 }
 
-/// Returns messages after choices of each edit.
+/// Returns seeds for each edit: the bytes that determine the edit, followed by a message.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let seed = |number: u64| {
         let random = &mut Random::of_seed(number);

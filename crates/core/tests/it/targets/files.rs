@@ -94,8 +94,8 @@ pub(super) fn several_files(data: &[u8]) {
     }
 }
 
-/// Tests a trailer that is chunked repeatedly. At each level, the number, the positions and the
-/// bytes may be false.
+/// Tests a trailer that is chunked repeatedly. At each level, the level's number, the chunks'
+/// positions and the bytes may be false.
 pub(super) fn trailer_levels(data: &[u8]) {
     let random = &mut Random::of_bytes(data);
     let mut inner = Chunked::marked()

@@ -75,7 +75,7 @@ fn hold<S: ReadAt>(file: &ChunkedFile<S>, paths: &[FieldPath]) {
             "{merged:?}, {streaming:?}"
         );
         if file.verify(&options).problems().is_empty() {
-            // Only the merge determines whether it needs the type.
+            // Verification doesn't determine whether a merge needs the type.
             let needs_type = |error: &Error| error.kind() == ErrorKind::SchemaNeeded;
             assert!(
                 merged.is_ok() || merged.as_ref().is_err_and(needs_type),
@@ -144,8 +144,8 @@ fn records() -> [Vec<u8>; 4] {
 }
 
 /// Tests bytes as a trailer, alone and after a few records. The position of each record is
-/// corrected, and so is its size unless the claimed size is odd, so that the content is tested
-/// rather than the arithmetic.
+/// corrected, and so is its size unless the claimed size is an odd number, so that most inputs test
+/// the content instead of the checks of sizes.
 fn trailer(data: &[u8]) {
     let known = Trailer::parse(data, &limits());
     if let Ok(trailer) = &known {
