@@ -60,12 +60,13 @@ use rewrite::{Content, Rewrite};
 pub use salvage::{Loss, Lost, Salvaged, salvage};
 
 /// Writes the chunks of a file to `target`, with a different compression. The target must be empty.
-/// The chunks and their order stay the same. Chunks in other files move to `target`, too.
+/// The chunks and their order stay the same. Chunks that are in other files are written to
+/// `target`, too.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Record`] or [`ErrorKind::ChecksumMismatch`] if a chunk is damaged;
-/// [`ErrorKind::LimitExceeded`] if the trailer would be larger in one piece than readers accept;
+/// [`ErrorKind::LimitExceeded`] if the trailer in one piece would be larger than readers accept;
 /// [`ErrorKind::InvalidConfig`] if a maximum file size is set; [`ErrorKind::Io`] if writing fails;
 /// [`ErrorKind::Cancelled`].
 pub fn recompress<S: ReadAt>(
@@ -77,7 +78,8 @@ pub fn recompress<S: ReadAt>(
 }
 
 /// Recompresses a file and writes the result to `target`, and to other files next to it if a
-/// maximum file size requires several. Either all files appear, complete, or none do.
+/// maximum file size requires several. Either all files appear, and are complete, or no file
+/// appears.
 ///
 /// ```
 /// use proto_splitter_core::container::ChunkedFile;
@@ -130,7 +132,7 @@ fn recompressed<S: ReadAt>(
 
 /// Replaces the value at `path` and writes the new file to `target`, which must be empty. Only the
 /// chunk that contains the value is encoded again; chunks below the old value are dropped. Chunks
-/// in other files move to `target`, too.
+/// that are in other files are written to `target`, too.
 ///
 /// The value has the form that [`MessageView::get`](MessageView::get) returns: the fields of a
 /// message, the bytes of a string or bytes value, the wire encoding of a number. There must already
@@ -157,7 +159,7 @@ pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
 }
 
 /// Replaces a value and writes the new file to `target`, and to other files next to it if a maximum
-/// file size requires several. Either all files appear, complete, or none do.
+/// file size requires several. Either all files appear, and are complete, or no file appears.
 ///
 /// # Errors
 ///

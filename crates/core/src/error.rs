@@ -233,8 +233,8 @@ impl Error {
         self.context(path.display())
     }
 
-    /// Prepends the file that was read, as [`in_file`](Self::in_file) does, unless the message
-    /// already names that file, or is about an option or the output.
+    /// Prepends the path of the file that was read, as [`in_file`](Self::in_file) does, unless the
+    /// message already names that file, or is about an option or the output.
     #[doc(hidden)]
     #[must_use]
     pub fn in_file_unless_named(mut self, path: &Path) -> Self {

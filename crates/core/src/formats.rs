@@ -143,7 +143,8 @@ pub trait Format: Debug + Send + Sync {
     /// registry chooses the most confident format, and the first of equally confident formats.
     ///
     /// A record file belongs to the format only if the format is [certain](Confidence::Certain).
-    /// Otherwise the file is a message in chunks, and its name is at most a hint of its type.
+    /// Otherwise the file is a message in chunks, and the file's name is only a hint of the
+    /// message's type.
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence>;
 
     /// Opens an input that the format recognized, or that the user declared to be of this format.
@@ -188,7 +189,7 @@ pub trait Format: Debug + Send + Sync {
         false
     }
 
-    /// Returns the path of the input in a folder, for formats whose input is a single file.
+    /// Returns the path of the input file in a folder, for formats whose input is a single file.
     /// Default: `None`. Commands that accept the file also accept the folder that contains it.
     fn file_in(&self, folder: &Path) -> Option<PathBuf> {
         let _ = folder;
@@ -221,8 +222,9 @@ pub trait Format: Debug + Send + Sync {
         None
     }
 
-    /// Returns true if messages of this type represent the content of several files, and aren't
-    /// stored as such. Default: false. A chunked file with such a message contains the type's name.
+    /// Returns true if messages of this type are composed of the content of several files, so that
+    /// no file of the format contains such a message directly. Default: false. A chunked file with
+    /// such a message contains the type's name.
     fn is_made_of_files(&self, message_type: &str) -> bool {
         let _ = message_type;
         false

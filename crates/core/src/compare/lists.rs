@@ -42,8 +42,7 @@ struct Element {
     hash: u64,
 }
 
-/// The index from which the elements of two lists are matched. All earlier elements have been
-/// compared.
+/// The remaining elements of two lists, from an index on. All earlier elements have been compared.
 struct Rest<'a> {
     index: u64,
     a: Occurrences<'a>,
@@ -90,8 +89,8 @@ impl Walk<'_> {
     }
 
     /// Compares the elements of two lists index by index, as long as they are equal or have the
-    /// same name. Returns the position of the first other pair; `None` if the comparison is
-    /// complete.
+    /// same name. Returns the position of the first pair that is neither; `None` if the comparison
+    /// is complete.
     fn in_step<'a, I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -133,7 +132,8 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// Matches the remaining elements of two lists; `None` if there are too many.
+    /// Matches the remaining elements of two lists. Returns `None` if a list has more than
+    /// [`MOST_MATCHED`] remaining elements.
     #[allow(
         clippy::type_complexity,
         reason = "the two lists, and the pairs of their elements"

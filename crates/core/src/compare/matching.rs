@@ -29,7 +29,8 @@ pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>
     let stays = increasing(&partners);
     let mut stays = stays.iter();
     let mut matches = Vec::with_capacity(a.len());
-    // Elements of `a` since the last in-order match that have no counterpart in `b`.
+    // Indices of the elements of `a` that follow the last in-order match and have no counterpart in
+    // `b`.
     let mut alone = Vec::new();
     let mut next_of_b = 0;
     let mut end_gap = |alone: &mut Vec<usize>, end: usize, matches: &mut Vec<Match>| {
@@ -117,8 +118,8 @@ fn once(list: &[u64]) -> HashMap<u64, usize> {
         .collect()
 }
 
-/// Returns a flag for each of these distinct numbers: true if it belongs to a certain longest
-/// increasing subsequence.
+/// Returns a flag for each of these distinct numbers: true for the members of one of the longest
+/// increasing subsequences.
 fn increasing(numbers: &[usize]) -> Vec<bool> {
     // For each length, the index of the smallest number that ends an increasing subsequence of that
     // length.

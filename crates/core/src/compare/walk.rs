@@ -80,8 +80,8 @@ impl<'a> Walk<'a> {
         self.meter
     }
 
-    /// Compares two messages. `a` and `b` are the byte ranges of each message's pieces, which a
-    /// parser would merge.
+    /// Compares two messages. `a` contains the byte ranges of the first message's pieces, and `b`
+    /// those of the second message's. A parser would merge the pieces of each message.
     pub(super) fn messages<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -198,7 +198,8 @@ impl<'a> Walk<'a> {
         self.single(sides, step, &kind, is_implicit(field), values)
     }
 
-    /// Compares the values of a singular field or map entry, which aren't messages.
+    /// Compares two values that aren't messages. They belong to a singular field or to map entries
+    /// with the same key.
     fn single<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,

@@ -18,7 +18,7 @@ pub(super) struct Edits(SpanList);
 impl Edits {
     /// Creates the edits that replace the value of the last field in `chain` with a value of `size`
     /// bytes, and update the lengths of the enclosing fields. `chain` lists the fields from the
-    /// outermost to the replaced one; `all` is the number of old bytes.
+    /// outermost field to the field with the replaced value; `all` is the number of old bytes.
     pub(super) fn replace(chain: &[Field], all: u64, size: u64) -> Result<Edits> {
         let is_len = |field: &&Field| field.wire_type == WireType::Len;
         let (mut list, mut copied) = (SpanListBuilder::default(), 0);

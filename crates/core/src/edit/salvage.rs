@@ -264,7 +264,7 @@ fn of_these(trailer: &Trailer, chunks: &[usize]) -> ChunkMetadata {
 struct Gone {
     /// Places to omit, with all chunks at and below them.
     places: HashSet<FieldPath>,
-    /// Slices to omit: the path of each, and its chunk index.
+    /// Slices to omit, each with the path and the index of its chunk.
     slices: HashSet<(FieldPath, usize)>,
 }
 

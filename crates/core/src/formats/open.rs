@@ -23,8 +23,8 @@ impl Registry {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the path doesn't exist or can't be read; [`ErrorKind::InvalidConfig`]
-    /// if it is a folder that no format recognizes; any error from [`check`](Self::check) or the
-    /// format.
+    /// if the path is a folder that no format recognizes; any error from [`check`](Self::check) or
+    /// the format.
     pub fn open(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened> {
         self.open_input(&Candidate::new(path.as_ref())?, options)
     }

@@ -32,11 +32,12 @@ impl Registry {
         self.find(|format| format.name() == name)
     }
 
-    /// Returns the format whose inputs may be messages of this type.
+    /// Returns the format whose inputs may be messages of this type; `None` if there is no such
+    /// format.
     pub fn of_type(&self, message_type: &str) -> Option<&'static dyn Format> {
         let is_of = |format: &dyn Format| format.message_types().contains(&message_type);
-        // A format without its own types stores messages of another format in a different way. It
-        // is the second choice, since its inputs are recognized by their content.
+        // A format without its own types stores another format's messages in a different way. Such
+        // a format is the second choice, since its inputs are recognized by their content.
         let own = self.find(|format| is_of(format) && format.descriptor_pool().is_some());
         own.or_else(|| self.find(is_of))
     }

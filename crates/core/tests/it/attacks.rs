@@ -19,8 +19,8 @@ use proto_splitter_core::split::{
 use proto_splitter_core::{ChunkedFile, ErrorKind, Result};
 use record_file::Compression;
 
-/// Returns a file in which a chunk of 64 KiB is used `times` times at one path, and another chunk
-/// is a value at another path.
+/// Returns a file with a string in the base chunk, and a chunk of 64 KiB that is used `times` times
+/// at one path.
 fn amplified(times: usize) -> ChunkedFile<Vec<u8>> {
     let large = len(8, vec![0; 64 << 10]);
     let mut chunked = Chunked::unmarked()

@@ -255,7 +255,8 @@ fn indices_go_on_counting_through_slices() {
         .map(node)
         .concat();
     ok("slices", &chunked, &cat([nodes, int(2, 2)]));
-    // A slice contains placeholders for an element and, inside the element, for a value.
+    // A slice contains the placeholder for an element, and the element contains the placeholder for
+    // a value.
     let chunked = Chunked::marked()
         .base(cat([len(1, []), int(2, 2)]))
         .message("", cat([len(1, "x"), len(1, [])]))
@@ -266,7 +267,7 @@ fn indices_go_on_counting_through_slices() {
         &chunked,
         &cat([len(1, []), len(1, "x"), node(b"deep"), int(2, 2)]),
     );
-    // The key of the map is in the second slice.
+    // The map entry for the path's key is in a slice.
     let chunked = Chunked::marked()
         .base(entry(5, "a", len(2, "A")))
         .message(

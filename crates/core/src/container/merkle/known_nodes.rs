@@ -17,7 +17,7 @@ pub(crate) struct KnownNodes {
 }
 
 impl KnownNodes {
-    /// Creates the known nodes of a tree, initially only the root.
+    /// Creates the set of known nodes of a tree, which initially contains only the root.
     pub(crate) fn new(levels: Levels, root: Hash) -> KnownNodes {
         KnownNodes {
             levels,
