@@ -33,7 +33,8 @@ pub enum ErrorKind {
     ChecksumMismatch,
     /// The input exceeds a limit of this reader or writer.
     LimitExceeded,
-    /// An option is invalid, contradicts another option, or isn't supported by this build.
+    /// An option is invalid, contradicts another option or the input, or isn't supported by this
+    /// build.
     InvalidConfig,
     /// The source changed while it was being read.
     SourceChanged,

@@ -152,9 +152,9 @@ impl Changes {
         self.changes.is_empty() && self.least.is_none() && self.tensors.is_empty()
     }
 
-    /// Applies the changes to the message that `source` consists of. Reads its tags, lengths and
-    /// names and the new values, but no other content. Uses about 100 bytes of memory for each
-    /// changed field.
+    /// Applies the changes to the message that `source` consists of. Reads the message's tags,
+    /// lengths, names and map keys, and the new values, but no other content. Uses about 100 bytes
+    /// of memory for each changed field.
     ///
     /// # Errors
     ///

@@ -185,8 +185,8 @@ struct Writing<'a, S> {
     files: ChunkFiles<'a>,
     /// For every origin written so far, the number of the new file and the offset in that file.
     written: HashMap<Origin, (u32, u64)>,
-    /// The records in the new files that were noted, by file number and offset. Several chunks may
-    /// share a record.
+    /// The file numbers and offsets of the chunks already passed to [`ChunkFiles::note`]. Several
+    /// chunks may share a record.
     noted: HashSet<(u32, u64)>,
 }
 
