@@ -1,8 +1,9 @@
-"""Protobuf messages over 2 GiB: split into one seekable, checksummed file, read, and merged.
+"""Splitting, reading and merging protobuf messages over 2 GiB, in one seekable, checksummed file.
 
 Functions accept a path, bytes, an object with ``read`` and ``seek``, a URL supported by fsspec, or
-a protobuf message. Sizes are in bytes, or strings such as ``"512MiB"``. Long operations release the
-GIL, report to ``progress(done, total)``, and stop soon after Ctrl-C without leaving partial files.
+a protobuf message. A size is a number of bytes, or a string such as ``"512MiB"``. Long operations
+release the GIL, call ``progress(done, total)`` with numbers of bytes, and stop soon after Ctrl-C
+without leaving partial files.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ __all__ = [
     "verify",
 ]
 
-#: The module that defines each name.
+#: The public names that each module defines, by module.
 _NAMES = {
     "constants": ("constants",),
     "reports": ("reports",),

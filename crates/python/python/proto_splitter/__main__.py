@@ -1,4 +1,4 @@
-"""The command: ``python -m proto_splitter`` is ``protosplit``."""
+"""The command ``protosplit``, as ``python -m proto_splitter``."""
 
 from __future__ import annotations
 

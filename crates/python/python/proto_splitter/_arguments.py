@@ -1,4 +1,4 @@
-"""Checking common arguments, so that invalid ones are reported before any work."""
+"""Checks of common arguments, which report invalid arguments before any work is done."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def thread_count(value: Any) -> int | None:
-    """Returns a number of threads; ``None`` stands for one per core.
+    """Returns a valid number of threads; ``None`` means one per core.
 
     Raises:
         ValueError: If the value isn't a number, or is less than 1.
@@ -29,7 +29,7 @@ def thread_count(value: Any) -> int | None:
 
 
 def progress_of(value: Any) -> Callable[[int, int], object] | None:
-    """Returns the function to call with the progress, if any.
+    """Returns the function to call with the progress; ``None`` if progress isn't reported.
 
     Raises:
         ValueError: If the value can't be called.

@@ -7,9 +7,9 @@ import time
 
 from .util import format_bytes
 
-#: Number of characters of a full bar.
+#: Width of the bar, in characters.
 _WIDTH = 30
-#: Seconds between two updates.
+#: Minimum time between two updates, in seconds.
 _PACE = 0.1
 
 

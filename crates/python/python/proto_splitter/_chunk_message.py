@@ -8,7 +8,7 @@ from typing import Any
 from . import _messages
 
 _PACKAGE = "tensorflow.proto_splitter"
-#: Messages with one oneof, each with the name, number and type of its fields.
+#: Messages whose fields are all in one oneof: the name, number and type of each field.
 _FIELD_INDEX = {
     "MapKey": [
         ("s", 1, "STRING"),
@@ -79,5 +79,5 @@ def _pool() -> Any:
 
 @cache
 def message_class(name: str) -> Any:
-    """Returns the class ``ChunkMetadata``, or the class of one of its messages, by name."""
+    """Returns the class of a message by name: ``ChunkMetadata`` or one of its nested messages."""
     return _messages.class_of(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))

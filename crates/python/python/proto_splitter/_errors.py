@@ -20,12 +20,12 @@ __all__ = [
 
 
 class Error(ValueError):
-    """An error with a one-line message. The attributes describe the location of the problem.
+    """The base class of errors in data, a path or a schema, with a one-line message.
 
     Attributes:
-        path: The field path, such as ``meta_graphs[0].graph_def``, or ``None``.
-        chunk: The index of the chunk, or ``None``.
-        offset: The offset in bytes, or ``None``.
+        path: The field path of the problem, such as ``meta_graphs[0].graph_def``, or ``None``.
+        chunk: The index of the chunk with the problem, or ``None``.
+        offset: The offset of the problem, in bytes, or ``None``.
         kind: The kind of error in the Rust library, such as ``InvalidTrailer``.
     """
 
@@ -39,7 +39,7 @@ class Error(ValueError):
 
 
 class FormatError(Error):
-    """An error for bytes that aren't a message or a chunked file, or aren't of the named type."""
+    """An error for bytes that aren't a message of the expected type, or aren't a chunked file."""
 
 
 class ChecksumError(Error):
@@ -47,7 +47,7 @@ class ChecksumError(Error):
 
 
 class PathError(Error, KeyError):
-    """An error for a field path that can't be parsed, or at which there is no value."""
+    """An error for a field path that can't be parsed or that has no value."""
 
     def __str__(self) -> str:
         # The str() of a KeyError would be the repr of its key.
@@ -55,11 +55,11 @@ class PathError(Error, KeyError):
 
 
 class UncuttableError(Error):
-    """An error for a value over the maximum chunk size that the profile can't divide."""
+    """An error for a value over the maximum chunk size, if the file's profile can't divide it."""
 
 
 class SchemaError(Error):
-    """An error for a message's type that is required but unknown, or whose schema is invalid."""
+    """An error for a required message type that is unknown, or for an invalid schema."""
 
 
 class LimitError(Error):

@@ -1,4 +1,4 @@
-"""The largest parts of a message, and its distance from protobuf's limit."""
+"""The largest parts of a message, and the distance of its size from protobuf's limit."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
 
     from ._files import Source
 
-#: Maximum size of a message that protobuf reads, in bytes.
+#: Maximum size of a message that protobuf serializes or parses, in bytes.
 _LIMIT = 2**31 - 1
-#: Number of parts to name.
+#: Maximum number of parts in an explanation.
 _NAMED = 3
-#: Number of largest elements in a field to examine.
+#: Number of elements of a repeated field to examine, the largest first.
 _TOP = 10
-#: An element is named if its share of the field is at least one divided by this number.
+#: Divisor of a repeated field's size: elements are listed individually if the largest one has at
+#: least an eighth of the field's size.
 _TELLING_SHARE = 8
-#: Maximum number of elements for which a field is divided into the fields of its elements.
+#: Maximum number of elements of a repeated field for which their fields are summed and listed.
 _MOST_ELEMENTS = 1 << 20
-#: Maximum number of characters of a name to show.
+#: Maximum length of a shown name, in characters.
 _LONGEST_NAME = 60
-#: Size of a fixed-width number in bytes, by protobuf's number for its type.
+#: Size of a fixed-width number, in bytes, by protobuf's number for the type.
 _WIDTHS: dict[int, int] = {1: 8, 2: 4, 6: 8, 7: 4, 8: 1, 15: 4, 16: 8}
 
 
@@ -47,13 +48,13 @@ def _shown(size: int) -> str:
 
 @dataclass(frozen=True)
 class LargePart:
-    """A part of a message."""
+    """A large part of a message: a value, or all values of a field."""
 
     #: Path of a value, or of all values of a field, with a ``[*]`` for each repeated field.
     path: str
     #: Size including tags and lengths, in bytes.
     size: int
-    #: The name of an element, if it has one.
+    #: The name of an element of a list: its field ``name``, or the string itself; ``None`` if none.
     name: str | None = None
 
     def __str__(self) -> str:
@@ -72,7 +73,7 @@ class Explanation:
 
     #: Size of the message, in bytes.
     size: int
-    #: Up to three of its largest parts, the largest first.
+    #: The up to three largest parts of the message, in descending order of size.
     largest: tuple[LargePart, ...]
 
     def __str__(self) -> str:
@@ -84,11 +85,11 @@ class Explanation:
 
 @dataclass(frozen=True, repr=False)
 class Limits:
-    """The distance of a message from protobuf's limit of 2 GiB; prints as one line."""
+    """The distance of a message's size from protobuf's limit of 2 GiB; prints as one line."""
 
     #: Size of the message, in bytes.
     size: int
-    #: Up to three of its largest parts, the largest first.
+    #: The up to three largest parts of the message, in descending order of size.
     largest: tuple[LargePart, ...]
     #: Maximum size of a message that protobuf serializes or parses, in bytes.
     limit: int = _LIMIT
@@ -117,11 +118,12 @@ def explain(
 ) -> Explanation:
     """Returns the three largest parts of a message, by path and size.
 
-    Errors about messages that are too large name the same parts. A message in memory is measured in
-    place, even if protobuf can't serialize it. In a file, only the necessary parts are read.
+    Errors about messages that are too large name the same parts. A message in memory is measured
+    without being serialized, so protobuf's limit doesn't apply. Of a file, only the parts that are
+    necessary to determine sizes are read.
 
     Args:
-        source: A protobuf message of any size and framework; or a file, as for :func:`tree`.
+        source: A message of any size, of any protobuf library; or a file, as for :func:`tree`.
         message: The type of the message in a file, if the file doesn't name it.
         progress: Called with the bytes done and the total while a file is read.
 
@@ -135,10 +137,10 @@ def explain(
         size = sum(part.size for part in fields) + _unknown_size(live)
         return Explanation(size, tuple(_largest(fields)))
     if not isinstance(source, (str, bytes)) and hasattr(source, "SerializeToString"):
-        # If a framework has no descriptors, fields are identified by number.
+        # This library's messages have no descriptors, so fields are identified by number.
         source = source.SerializeToString()
-    # The three largest parts can't include more than ten elements of a field, or less than 1% of
-    # the field.
+    # The limits of this tree, ten elements of a field and 1% of its size, never exclude one of the
+    # three largest parts.
     with named(source) as name:
         report = _core.Tree(name, message, None, _TOP, None, progress).report()
     parts = report.get("largest", [])
@@ -149,10 +151,10 @@ def explain(
 def limits(
     source: Source | Message, *, message: str | None = None, progress: Progress | None = None
 ) -> Limits:
-    """Returns the distance of a message from 2 GiB, the most that protobuf serializes and parses.
+    """Returns how far the size of a message is from 2 GiB, protobuf's limit.
 
     Args:
-        source: A protobuf message of any size and framework; or a file, as for :func:`tree`.
+        source: A message of any size, of any protobuf library; or a file, as for :func:`tree`.
         message: The type of the message in a file, if the file doesn't name it.
         progress: Called with the bytes done and the total while a file is read.
 
@@ -174,7 +176,7 @@ def _live(source: Any) -> Any:
 
 @dataclass
 class _Part:
-    """A part to consider. ``inside`` returns smaller parts that replace it if they are large."""
+    """A candidate for a large part. ``inside`` returns smaller parts to consider instead, if any."""
 
     path: str
     size: int
@@ -187,7 +189,7 @@ def _nothing() -> list[_Part]:
 
 
 def _largest(fields: list[_Part]) -> list[LargePart]:
-    """Returns the largest parts of a message with these fields, by the command's rules."""
+    """Returns the largest parts of a message with these fields, by the rules of ``protosplit``."""
     open_parts, found = list(fields), list[LargePart]()
     while open_parts and len(found) < _NAMED:
         open_parts.sort(key=lambda part: (-part.size, part.path))
@@ -200,7 +202,7 @@ def _largest(fields: list[_Part]) -> list[LargePart]:
     return found
 
 
-#: A concrete path and the value at this path. For a map entry, the value is (key, value).
+#: A path without ``[*]``, and the value at this path; (key, value) for a map entry.
 _Value = tuple[str, Any]
 
 
@@ -216,7 +218,7 @@ def _fields_of(path: str, message: Any) -> list[_Part]:
 
 
 def _part(above: str, field: Any, holders: list[tuple[str, Any, Any]], single: bool) -> _Part:
-    """Returns all values of a field as a part. The holders are the messages that have the field."""
+    """Returns all values of a field as one part. ``holders`` are the messages that have it."""
     repeated = _messages._is_repeated(field)
     path = _join(above, field, "[*]" if repeated else "")
     elements = _is_text(field) or field.message_type is not None
@@ -248,7 +250,7 @@ def _part(above: str, field: Any, holders: list[tuple[str, Any, Any]], single: b
 
 
 def _fields_of_all(path: str, messages: list[_Value]) -> list[_Part]:
-    """Returns the fields of many messages as parts."""
+    """Returns the fields of many messages as parts, one part for each field of all messages."""
     fields: dict[int, tuple[Any, list[tuple[str, Any, Any]]]] = {}
     for at, message in messages:
         for field, value in message.ListFields():
@@ -270,7 +272,7 @@ def _members(field: Any, path: str, holder: Any, value: Any) -> Iterator[_Value]
 
 
 def _member(field: Any, member: _Value, size: int, within: bool = True) -> _Part:
-    """Returns an element as a part. Elements inside it are parts, too; its plain fields aren't."""
+    """Returns an element as a part that is divided into the elements inside it, not its fields."""
     path, value = member
     content = _content(field, value)
 
@@ -282,7 +284,7 @@ def _member(field: Any, member: _Value, size: int, within: bool = True) -> _Part
 
 
 def _outermost(path: str, message: Any) -> Iterator[_Part]:
-    """Yields the largest elements of a message that aren't inside another element."""
+    """Yields the largest elements of a message, without the elements inside other elements."""
     for field, value in _fields_with_elements(message):
         if field.message_type is None and not _is_text(field):
             continue
@@ -297,7 +299,7 @@ def _outermost(path: str, message: Any) -> Iterator[_Part]:
 def _fields_with_elements(message: Any) -> Iterator[tuple[Any, Any]]:
     """Yields the fields that may contain elements.
 
-    Other fields aren't accessed, since they may be large, and an access copies them.
+    Other fields may be large, and aren't accessed, since an access would copy them.
     """
     if message.DESCRIPTOR.is_extendable:
         yield from message.ListFields()
@@ -312,7 +314,7 @@ def _fields_with_elements(message: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _content(field: Any, value: Any) -> Any:
-    """Returns a member's message; for a map, the value of its entry."""
+    """Returns the message in a member: the element, or the value of a map entry; else ``None``."""
     if _messages._is_map(field):
         kind = field.message_type.fields_by_number[2]
         return value[1] if kind.message_type is not None else None
@@ -320,7 +322,7 @@ def _content(field: Any, value: Any) -> Any:
 
 
 def _name(field: Any, value: Any) -> str | None:
-    """Returns the string in an element's field ``name``, or an element that is itself a string."""
+    """Returns an element's name: its field ``name``, or the element itself if it is a string."""
     if _messages._is_map(field) or not _messages._is_repeated(field):
         return None
     if isinstance(value, str):
@@ -339,7 +341,7 @@ def _is_text(field: Any) -> bool:
 
 
 def _delimited(number: int, length: int) -> int:
-    """Returns the size of a field with its tag and length."""
+    """Returns the size of a field whose value has this length, including tag and length prefix."""
     return len(_messages._tag(number, 2)) + len(_messages._varint(length)) + length
 
 
@@ -354,7 +356,7 @@ def _value_size(field: Any, value: Any) -> int:
 
 
 def _member_size(field: Any, value: Any) -> int:
-    """Returns the size of an element or entry with tag and length."""
+    """Returns the size of an element or map entry, including tag and length."""
     if not _messages._is_map(field):
         return _value_size(field, value)
     kinds = field.message_type.fields_by_number
@@ -379,7 +381,7 @@ def _number_size(field: Any, number: Any) -> int:
 
 
 def _scalar_size(field: Any, holder: Any, value: Any) -> int:
-    """Returns the size of a number, or of a list of numbers."""
+    """Returns the size of a number or a list of numbers, including tags."""
     tag = len(_messages._tag(field.number, 0))
     if not _messages._is_repeated(field):
         return tag + _number_size(field, value)

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 #: Number of bytes to copy at once: 16 MiB.
 _STEP = 16 << 20
-#: Extensions that are tried for a prefix.
+#: Extensions that are tried when a path may be a prefix.
 _EXTENSIONS = ("", ".cpb", ".pb")
 _EEXIST = 17
 
 
 def is_url(given: object) -> TypeGuard[str]:
-    """Returns true if an argument is the URL of a file, for fsspec."""
+    """Returns true if an argument is a URL, which fsspec opens."""
     return isinstance(given, str) and "://" in given
 
 
@@ -38,7 +38,7 @@ def is_writer(given: object) -> bool:
 
 
 def name_of(given: Any) -> str:
-    """Returns a name for a source or target: its path, or its class."""
+    """Returns a name for a source or target: its path, its ``name``, or the name of its class."""
     if isinstance(given, (str, os.PathLike)):
         return os.fspath(given)
     name = getattr(given, "name", None)
@@ -46,7 +46,7 @@ def name_of(given: Any) -> str:
 
 
 def shown(value: Any, path: str, given: Any) -> Any:
-    """Replaces a temporary path in file names with the name that the caller knows."""
+    """Replaces a temporary folder in a report's paths with that of the given URL, or removes it."""
     if is_path(given):
         return value
     if isinstance(value, dict):
@@ -61,7 +61,7 @@ def shown(value: Any, path: str, given: Any) -> Any:
 
 
 def native(source: Any) -> Any:
-    """Converts a source for the native module."""
+    """Converts a source to an argument of the native module: a URL is opened."""
     if is_url(source):
         import fsspec  # type: ignore[import-untyped]
 
@@ -73,8 +73,9 @@ def native(source: Any) -> Any:
 
 @contextmanager
 def named(source: Source) -> Iterator[str]:
-    """Yields the path of a source. A source without a path is copied to a temporary file or folder
-    while it is in use.
+    """Yields the path of a source, within a ``with`` statement.
+
+    A source without a path is first copied to a temporary file or folder.
 
     Raises:
         OSError: If nothing exists at the path.
@@ -104,8 +105,9 @@ def _copy(given: Any, file: Any) -> None:
     """Copies the contents of a file-like object to a file.
 
     Raises:
-        TypeError: If ``read`` returns anything but bytes. ``None`` doesn't mean the end of a file.
-        ValueError: If the object's start or end differs from the position that it reports.
+        TypeError: If ``read`` returns anything but bytes, including ``None``.
+        ValueError: If ``seek(0)`` doesn't reach the start, or the object's contents don't end at
+            the end that it reports.
     """
     try:
         end = given.seek(0, 2)
@@ -127,7 +129,7 @@ def _copy(given: Any, file: Any) -> None:
         if (size := memoryview(data).nbytes) > _STEP:
             raise ValueError(f"read({_STEP}) returned {size} bytes")
         copied += file.write(data)
-        # Without this check, reading might never end.
+        # Without this check, a faulty object could be read forever.
         if end is not None and copied > end:
             break
     if end is not None and copied != end:
@@ -135,7 +137,7 @@ def _copy(given: Any, file: Any) -> None:
 
 
 def existing(path: str | os.PathLike[str]) -> str:
-    """Returns the path if a file with this path or prefix exists; otherwise raises an OSError."""
+    """Returns the path if a file with this path or prefix exists; otherwise raises ``OSError``."""
     name = os.fspath(path)
     if not any(os.path.exists(name + extension) for extension in _EXTENSIONS):
         os.stat(name)
@@ -143,7 +145,7 @@ def existing(path: str | os.PathLike[str]) -> str:
 
 
 def _fetch(url: str, path: str) -> None:
-    """Copies the file, folder or files with the prefix at a URL to a path."""
+    """Copies the file or folder at a URL, or the chunked file with this prefix, to a path."""
     from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
     files, there = url_to_fs(url)
@@ -158,18 +160,19 @@ def _fetch(url: str, path: str) -> None:
 def written_to(
     target: Target, *, force: bool = False, extensions: tuple[str, ...] = ("",)
 ) -> Iterator[str]:
-    """Yields the path to write for a target.
+    """Yields the path to write to for a target, within a ``with`` statement.
 
-    A target without a path receives the contents once they are complete.
+    For a URL or an object with ``write``, this is a temporary path, and the target receives the
+    contents at the end, once they are complete.
 
     Args:
         target: The destination.
         force: Overwrites existing objects at a URL.
-        extensions: Extensions, if the path is a prefix.
+        extensions: Extensions of the files to write; several if the path is a prefix.
 
     Raises:
-        FileExistsError: If objects exist at a URL.
-        ValueError: If several files are written to an object with ``write``.
+        FileExistsError: If an object exists at a URL, without ``force``.
+        ValueError: If the output is several files, but the target is an object with ``write``.
     """
     if not (is_url(target) or is_writer(target)):
         yield os.fspath(target)
@@ -203,8 +206,8 @@ def _hand_over(folder: str, target: Any) -> None:
         raise ValueError(f"the output has more than one file: {', '.join(entries)}")
     with open(os.path.join(folder, entries[0]), "rb") as file:
         while data := file.read(_STEP):
-            # Some objects write only part of the piece. Many write the whole piece, and return
-            # nothing.
+            # Some objects write only a part of the data, and return its size. Others write all data
+            # and return nothing.
             while data and (taken := target.write(data)) is not None:
                 if isinstance(taken, bool) or not 0 < taken <= len(data):
                     raise ValueError(f"write returned {taken}, but was given {len(data)} bytes")

@@ -31,17 +31,17 @@ _SAVED_MODEL = "tensorflow.SavedModel"
 class Chunk:
     """A chunk of a split message."""
 
-    #: Index of the chunk. Chunk 0 is the remainder of the whole message.
+    #: Index of the chunk. Chunk 0 is the message without the parts that are in other chunks.
     index: int
-    #: ``MESSAGE``, or ``BYTES`` for the value of one field.
+    #: ``MESSAGE`` for a message or a part of one, or ``BYTES`` for the value of one field.
     kind: str
-    #: Path of the chunk in the message; empty for the whole message.
+    #: Field path of the chunk's contents in the message; empty for the message itself.
     path: str
     #: Uncompressed size, in bytes.
     size: int
     #: Size in the file, in bytes.
     stored_size: int
-    #: Index of an earlier chunk with the same bytes, which are stored once.
+    #: Index of an earlier chunk with the same bytes, which are stored only once; ``None`` if none.
     same_as: int | None
 
 
@@ -49,21 +49,21 @@ class Chunk:
 class Written:
     """The result of writing a split message."""
 
-    #: ``PREFIX.cpb``, or ``PREFIX.pb`` if the message was within the maximum chunk size.
+    #: Path of the written file: ``PREFIX.cpb``, or ``PREFIX.pb`` for a message that wasn't cut.
     path: str
-    #: True if the message was split into chunks.
+    #: True if the written file is a chunked file.
     is_split: bool
-    #: True if a merge returns the bytes of the source.
+    #: True if a merge reproduces the exact bytes of the source, and not just an equal message.
     byte_exact: bool
     #: Size of the message, in bytes.
     source_size: int
     #: Total size of the written files, in bytes.
     output_size: int
-    #: Other files with chunks, if ``max_file_size`` is given.
+    #: Paths of other files with chunks, if ``max_file_size`` requires them.
     files: tuple[str, ...]
-    #: The chunks in the order of their indices; empty without chunks.
+    #: The chunks, ordered by index; empty for a ``.pb``.
     chunks: tuple[Chunk, ...]
-    #: The Merkle root in hexadecimal digits, if ``merkle_root`` is given; ``None`` without chunks.
+    #: The Merkle root in hexadecimal digits; ``None`` if it wasn't requested, or for a ``.pb``.
     merkle_root: str | None = None
 
 
@@ -71,17 +71,18 @@ class Written:
 class Merged:
     """The result of a merge."""
 
-    #: The file that was read.
+    #: Path or name of the source.
     input: str
-    #: True if the file was in chunks.
+    #: True if the source is a chunked file.
     is_split: bool
     #: Size of the message, in bytes.
     size: int
-    #: The crc32c of the message.
+    #: The CRC-32C checksum of the merged message.
     crc32c: int
-    #: True if the checksum shows that the merged bytes are the original ones; ``None`` if unknown.
+    #: True if the file's checksum shows that the merged bytes are those of the original message;
+    #: ``None`` if unknown.
     byte_exact: bool | None
-    #: The full name of the message's type, if the file names it.
+    #: The full name of the message's type; ``None`` if the file doesn't name it.
     message_type: str | None
 
 
@@ -110,21 +111,23 @@ def split(
         source: A file with a serialized message, its bytes, an object with ``read`` and ``seek``,
             or a protobuf message of any size.
         prefix: The path or URL of the result, without ``.cpb``; or an object with ``write``, which
-            receives the file, or the message itself if it is small enough.
-        message: The full name of the message's type, such as ``tensorflow.GraphDef``. A protobuf
-            message knows its type; ``saved_model.pb`` is a ``tensorflow.SavedModel``.
-        schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
+            receives the chunked file, or the message itself if it is small enough.
+        message: The full name of the message's type, such as ``tensorflow.GraphDef``. Not needed
+            for a protobuf message, or a ``saved_model.pb``, which is a ``tensorflow.SavedModel``.
+        schema: A serialized ``FileDescriptorSet`` with the type, unless the type is built in.
         max_chunk_size: Maximum size of each chunk, in bytes.
-        value_chunk_size: Smallest value, in bytes, that becomes a separate chunk when a message
-            must be split; 1 MiB by default.
-        max_file_size: Writes several files of at most this size (the extended profile only).
+        value_chunk_size: Minimum size, in bytes, of bytes and string values that become separate
+            chunks when a message must be split; 1 MiB by default.
+        max_file_size: Maximum size of a file, in bytes. A larger result is written as several
+            files. Requires the extended profile. Unlimited by default.
         compression: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or ``snappy``.
         records: Riegeli options, such as ``transpose,brotli:5``, instead of ``compression``.
         profile: ``tensorflow`` for files that TensorFlow's ``Merger`` reads too, or ``extended``.
-        embed_schema: Stores the schema in the file.
+        embed_schema: Stores the schema in the file, so that programs without it can read fields by
+            name.
         merkle_root: Stores the hashes for a Merkle root, and returns the root in the result.
-            ``protosplit get --root`` and :func:`verify` check a part or the whole file against the
-            root.
+            ``protosplit get --root`` checks a part of the file against the root, and :func:`verify`
+            checks the whole file.
         always_chunked: Writes ``PREFIX.cpb`` for a message of any size.
         force: Overwrites an existing file.
         threads: Number of threads; one per core by default.
@@ -132,10 +135,10 @@ def split(
 
     Raises:
         OSError: If a file can't be read or written; ``FileExistsError`` without ``force``.
-        UncuttableError: If a value is over the maximum, and this profile can't divide it.
+        UncuttableError: If a value is over the maximum chunk size, and the profile can't divide it.
         FormatError: If the source isn't a message of this type.
 
-    After an exception, an object with ``write`` has received incomplete output.
+    After an exception, a ``prefix`` with ``write`` may have received incomplete output.
     """
     if _messages.is_message(source):
         message, schema = _messages.schema_of(source)
@@ -193,7 +196,7 @@ def split_arguments(**given: Any) -> dict[str, Any]:
 
 
 def written_of(written: dict[str, Any]) -> Written:
-    """Converts the native module's report."""
+    """Converts the native module's report on a split to the result of :func:`split`."""
     chunks = tuple(Chunk(**chunk) for chunk in written.pop("chunks"))
     files = tuple(str(file) for file in written.pop("files"))
     path = str(written.pop("path"))
@@ -219,14 +222,15 @@ def merge(
 ) -> Merged:
     """Merges a chunked file, given by its prefix or ``.cpb`` path, into one file of any size.
 
-    The target appears complete or not at all, except for an object with ``write``, whose output is
-    incomplete after an exception.
+    A target file appears complete or not at all. An object with ``write`` may have received
+    incomplete output after an exception.
 
     Args:
         source: ``PREFIX`` or ``PREFIX.cpb``, a URL, bytes, or an object with ``read`` and ``seek``.
         target: The file to write, a URL, or an object with ``write``.
-        message: The message's type, which some files from TensorFlow's own splitters need.
-        schema: A serialized ``FileDescriptorSet`` with that type, unless it is built in.
+        message: The full name of the message's type. Only needed for some files from TensorFlow's
+            own splitters.
+        schema: A serialized ``FileDescriptorSet`` with that type, unless the type is built in.
         force: Overwrites an existing file.
         threads: Number of threads; one per core by default.
         progress: Called with the bytes done and the total.
@@ -257,7 +261,7 @@ def merge_to_bytes(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Buffer:
-    """Merges a file into memory. Returns a buffer that ``memoryview`` accesses without a copy.
+    """Merges a file into memory, and returns a buffer that ``memoryview`` accesses without a copy.
 
     Raises:
         OSError: If the file can't be read.
@@ -276,10 +280,10 @@ def merge_into(
 ) -> M:
     """Merges a file of any size into a protobuf message, and returns the message.
 
-    The file is read and merged in parts. In addition to the message, only the largest part is in
-    memory. Submessages over 2 GiB, which protobuf can't parse, are merged in parts, too. The
-    checksums of all chunks are verified. The checksum of the whole message isn't verified, unlike
-    in :func:`merge` and :func:`merge_to_bytes`.
+    The file is read and merged part by part. In addition to the message, memory holds only one part
+    at a time. Submessages over 2 GiB, which protobuf can't parse, are also merged part by part. The
+    checksums of all chunks are verified, but not the checksum of the whole message, which only
+    :func:`merge` and :func:`merge_to_bytes` verify.
 
     Raises:
         OSError: If the file can't be read.

@@ -1,4 +1,4 @@
-"""Open inputs: values, fields and tensors of a message of any size."""
+"""Open files, from which values, fields and tensors of a message of any size are read."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
     M = TypeVar("M", bound=Message)
 
 
-#: Number of tensors that a notebook shows.
+#: Maximum number of tensors in the table that a notebook shows.
 _MOST_ROWS = 100
 
 
 class TensorInfo(NamedTuple):
     """The metadata of a tensor."""
 
-    #: Name of the tensor in the format of the file.
+    #: Name of the tensor, as the file's format defines it.
     name: str
     #: Type of the elements, named as in NumPy or ``ml_dtypes``.
     dtype: str
-    #: Sizes of the dimensions, the slowest one first.
+    #: Sizes of the dimensions, the outermost first.
     shape: tuple[int, ...]
     #: Stored size of the elements, in bytes.
     nbytes: int
 
 
 class File:
-    """An open input: a ``.cpb``, a ``.pb``, a folder, or a file of any known format.
+    """An open file: a ``.cpb``, a ``.pb``, a model's folder, or a file of any supported format.
 
-    Only the requested parts are read, and their chunks are verified. Use the file in a ``with``
-    statement, or call :meth:`close`. Threads can share the file.
+    Only the requested parts are read. The checksums of the chunks that are read are verified. Use
+    the object in a ``with`` statement, or call :meth:`close`. Several threads can use it at once.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class File:
         self._name = name
         self._stamp = stamp
         self._tensors: Tensors | None = None
-        #: The arguments of `open`.
+        #: The arguments of `open`, for pickling; empty if the file wasn't opened by `open`.
         self._opened = opened
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the input as its path or URL, which is opened again on unpickling."""
+        """Pickles the file as its path or URL, which is opened again on unpickling."""
         source = self._opened[0] if self._opened else None
         if not isinstance(source, (str, os.PathLike)):
             raise TypeError(f"{self._name}: only files opened by a path or URL can be pickled")
@@ -84,12 +84,12 @@ class File:
 
     @property
     def format(self) -> str | None:
-        """The format, such as ``saved-model``; ``None`` if unknown."""
+        """The name of the file's format, such as ``saved-model``; ``None`` if unknown."""
         return self._native.format
 
     @property
     def files(self) -> list[str]:
-        """The paths of the input's files: the main file, followed by the files that it names."""
+        """The paths of the main file and of the files to which it refers, in this order."""
         return [os.fspath(file) for file in self._native.files]
 
     @property
@@ -111,7 +111,7 @@ class File:
         return self._native.get(path)
 
     def get_into(self, path: str, buffer: Any) -> int:
-        """Copies the bytes at a path into a writable buffer, and returns their number.
+        """Copies the bytes of the value at a path into a writable buffer, and returns their number.
 
         Raises:
             PathError: If there is no value at the path.
@@ -124,11 +124,11 @@ class File:
         return self._native.size(path)
 
     def fields(self, path: str = "") -> list[tuple[str, int]]:
-        """Returns the fields of the message at a path in order, each with its path and size."""
+        """Returns the fields of the message at a path, in order: the path and size of each field."""
         return self._native.fields(path)
 
     def message(self, path: str, message_class: type[M]) -> M:
-        """Returns the message at a path, of any size, as a protobuf message.
+        """Returns the message of any size at a path, as a protobuf message.
 
         Raises:
             PathError: If there is no value at the path.
@@ -160,10 +160,11 @@ class File:
             duckdb.sql("select name, count(*) from events group by all")
 
         Args:
-            query: A field path, with ``[*]`` for all elements.
-            columns: Fields of an element, or nested fields; all single-valued fields by default.
-            with_parent: Adds columns for the parents of each row: the row's index in each list on
-                the path, and the fields of the enclosing messages.
+            query: A field path, with ``[*]`` for all elements of a repeated field.
+            columns: Names of an element's fields, or paths of nested fields; all single-valued
+                fields by default.
+            with_parent: Adds columns for the parents of each row: the index in each list on the
+                path, and the fields of the enclosing messages.
             time_unit: Unit for times and durations: ``ns``, ``us``, ``ms`` or ``s``. Only
                 nanoseconds are exact; their range is from 1677 to 2262.
             threads: Number of reading threads; one per core by default.
@@ -180,8 +181,9 @@ class File:
     def tensors(self) -> Tensors:
         """The tensors by name, as a mapping that reads each tensor when it is accessed.
 
-        The tensors are listed once. For bytes and file-like objects, :func:`open` must know the
-        message's type. Formats that aren't messages must be opened by path.
+        The names are listed on first use. If the file was opened from bytes or a file-like object,
+        :func:`open` must have been given the message's type. A file whose format isn't a protobuf
+        message must have been opened by its path.
 
         Raises:
             SchemaError: If the message's type is unknown.
@@ -192,7 +194,7 @@ class File:
 
 
 class Table:
-    """Elements of a message as rows, from :meth:`File.table`.
+    """The elements that a query selects, as rows of a table; returned by :meth:`File.table`.
 
     A table implements Arrow's C stream, which pyarrow, Polars, DuckDB, pandas and other libraries
     read without a copy. Each use reads the elements again.
@@ -211,7 +213,7 @@ class Table:
         return self._native.column_names
 
     def __arrow_c_schema__(self) -> object:
-        """Returns the columns as an Arrow capsule."""
+        """Returns the names and types of the columns as an Arrow capsule."""
         return self._native.schema()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -222,20 +224,20 @@ class Table:
 class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
     """Tensors by name, each read as a NumPy array when it is accessed.
 
-    In an unsplit message, such as a ``.pb``, a tensor isn't copied if its elements are stored as in
-    memory and suitably aligned. Instead, the array is read-only and maps the file. The mapping
-    lives as long as the array, even if the :class:`File` is closed. Every other tensor is a new
-    array.
+    A tensor of an unsplit message, such as a ``.pb``, isn't copied if the file has its elements in
+    the same form as memory, suitably aligned. Its array is read-only and maps the file, which stays
+    mapped as long as the array exists, even if the :class:`File` is closed. Every other tensor is
+    copied to a new array.
 
-    Don't modify or truncate a mapped file in place while these arrays exist: their contents would
+    Don't modify or truncate a mapped file in place while such arrays exist: their contents would
     change, and accessing a truncated part kills the process (``SIGBUS``), as with ``numpy.memmap``.
-    Renaming another file to the same path is safe; all functions of this package replace files in
-    this way. ``read(name, copy=True)`` returns an independent array.
+    Renaming another file to the same path is safe; all functions of this package replace files by
+    renaming. ``read(name, copy=True)`` returns an independent array.
 
     A tensor with a checksum, as in a TensorFlow checkpoint, is verified when it is read
     (:class:`ChecksumError`).
 
-    Types that NumPy lacks, such as ``bfloat16``, need the package ``ml_dtypes``.
+    Element types that NumPy lacks, such as ``bfloat16``, require the package ``ml_dtypes``.
     """
 
     def __init__(self, native: _core.Handle, stamp: _Stamp | None = None) -> None:
@@ -274,7 +276,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         return f"<{len(self)} tensors>"
 
     def _repr_html_(self) -> str:
-        """Returns a table of the first tensors, for notebooks."""
+        """Returns an HTML table of the first tensors, which notebooks show."""
         import html
 
         from .util import format_bytes
@@ -303,7 +305,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
     def lod(self, name: str) -> list[list[int]]:
         """Returns the levels of detail of a Paddle parameter, each a list of sequence offsets.
 
-        The list is empty for every other tensor.
+        Returns an empty list for a tensor without levels, such as one of another format.
 
         Raises:
             KeyError: If there is no tensor with this name.
@@ -316,12 +318,12 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         return self.read(name)
 
     def get_into(self, name: str, buffer: Any) -> int:
-        """Copies a tensor's stored bytes into a writable buffer.
+        """Copies a tensor's bytes into a writable buffer, unchanged.
 
-        Elements of less than a byte stay packed.
+        Elements smaller than a byte stay packed.
 
         Returns:
-            The number of bytes.
+            The number of copied bytes.
 
         Raises:
             KeyError: If there is no tensor with this name.
@@ -340,10 +342,10 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         copy: bool | None = None,
         progress: Progress | None = None,
     ) -> np.ndarray[Any, Any]:
-        """Reads a tensor into ``out``, as a view of the mapped file, or into a new array.
+        """Returns a tensor as an array: ``out``, a view of the mapped file, or a new array.
 
         Args:
-            name: The tensor's name. Strings are ``bytes`` in an array of objects.
+            name: The tensor's name. A string tensor is returned as an array of ``bytes`` objects.
             out: A C-contiguous, writable array of the tensor's type and shape, which is returned.
                 The array's contents are undefined if reading fails.
             copy: ``None`` copies if necessary, ``True`` always, ``False`` never.
@@ -352,8 +354,8 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         Raises:
             KeyError: If there is no tensor with this name.
             TypeError: If NumPy has no type for the elements, and ``ml_dtypes`` isn't installed.
-            ValueError: If ``out`` has a different type or shape, or isn't contiguous; if ``copy``
-                is ``False`` and a copy is necessary.
+            ValueError: If ``out`` has a different type or shape, isn't C-contiguous or isn't
+                writable; or if ``copy`` is ``False`` and a copy is necessary.
             ChecksumError: If the tensor is damaged.
         """
         row = self._rows[name]
@@ -380,9 +382,9 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         copy: bool | None = None,
         progress: Progress | None = None,
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """Reads many tensors at once, which is faster than one after another.
+        """Returns many tensors by name, which is faster than reading one after another.
 
-        Several threads read, and each chunk is read once even if it contains many tensors.
+        Several threads read, and each chunk is read only once, even if it contains many tensors.
 
         Args:
             names: The names of the tensors; all tensors by default.
@@ -391,7 +393,8 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
 
         Raises:
             KeyError: If there is no tensor with one of these names.
-            TypeError: If NumPy has no type for a tensor, and ``ml_dtypes`` isn't installed.
+            TypeError: If NumPy has no type for a tensor's elements, and ``ml_dtypes`` isn't
+                installed.
             ValueError: If ``copy`` is ``False`` and a copy is necessary.
             ChecksumError: If a tensor is damaged.
         """
@@ -424,7 +427,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
 
         elements = self._native.strings(row["name"])
         array = np.empty(tuple(row["shape"]), object) if out is None else out
-        # A single string may represent all elements.
+        # If the file has fewer strings than elements, the last string is repeated.
         array.fill(elements[-1] if elements else b"")
         array.reshape(-1)[: len(elements)] = elements
         return array
@@ -432,7 +435,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
     def _view(
         self, row: dict[str, Any], kind: np.dtype[Any]
     ) -> np.ndarray[Any, Any] | None:
-        """Returns the tensor as a view of the mapped file, unless it must be copied."""
+        """Returns a tensor as a view of the mapped file; ``None`` if the tensor must be copied."""
         if self._mapped is None or row["packed"] or not row["bytes"] or kind.hasobject:
             return None
         if row["little_endian"] != (sys.byteorder == "little"):
@@ -446,7 +449,10 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
 def _target(
     row: dict[str, Any], kind: np.dtype[Any], out: np.ndarray[Any, Any] | None
 ) -> tuple[Any, Any]:
-    """Returns the array for a tensor, and the bytes to fill; no bytes for an empty tensor."""
+    """Returns an array for a tensor, and the array of bytes to read into; ``None`` if empty.
+
+    The first is ``out``; by default, it is a new array, or ``None`` for packed elements.
+    """
     import numpy as np
 
     if row["packed"]:
@@ -462,7 +468,10 @@ def _target(
 def _finished(
     row: dict[str, Any], kind: np.dtype[Any], array: Any, target: Any, out: Any
 ) -> np.ndarray[Any, Any]:
-    """Returns the array, given its filled bytes. Unpacks them or swaps their order if necessary."""
+    """Returns a tensor's array, whose bytes were read into ``target``.
+
+    Unpacks elements that are smaller than a byte, and swaps the order of bytes, if necessary.
+    """
     if row["packed"]:
         unpacked = _unpacked(target, kind, row)
         if out is None:
@@ -475,7 +484,7 @@ def _finished(
 
 
 class _Stamp(NamedTuple):
-    """The path of a file, and values that change when the file is modified."""
+    """The identity, size and modification time of a file, which show if it has changed."""
 
     device: int
     inode: int
@@ -504,13 +513,13 @@ class _Mapped:
         try:
             file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             try:
-                # If another file has replaced the opened one, the bytes may differ.
+                # Another file at this path, or a modified one, may have different bytes.
                 if _Stamp.of(os.fstat(file)) == self._stamp:
                     found = mmap.mmap(file, self._stamp.size, access=mmap.ACCESS_READ)
             finally:
                 os.close(file)
         except (OSError, ValueError):
-            pass  # The file can't be mapped, so it is read.
+            pass  # If the file can't be mapped, its tensors are copied.
         self._path, self._map = path, found
         return found
 
@@ -533,7 +542,7 @@ class _Mapped:
 def _check(
     name: str, out: np.ndarray[Any, Any], kind: np.dtype[Any], shape: tuple[int, ...]
 ) -> None:
-    """Raises ``ValueError`` if a tensor of this type and shape can't be read into an array."""
+    """Raises ``ValueError`` if a tensor of this type and shape can't be read into ``out``."""
     if out.dtype != kind or out.shape != shape:
         given = f"{out.dtype} of the shape {out.shape}"
         raise ValueError(f"{name}: expected an array of {kind} of the shape {shape}, found {given}")
@@ -565,7 +574,7 @@ def _dtype(name: str) -> np.dtype[Any]:
 def _unpacked(
     raw: np.ndarray[Any, Any], kind: np.dtype[Any], row: dict[str, Any]
 ) -> np.ndarray[Any, Any]:
-    """Unpacks elements of 6, 4 or 2 bits. A byte has its first element in the low bits."""
+    """Unpacks elements of 6, 4 or 2 bits. The first element of a byte is in its low bits."""
     import numpy as np
 
     count = 1
@@ -599,18 +608,18 @@ def open(
     threads: int | None = None,
     delimited: str | None = None,
 ) -> File:
-    """Opens a message or a file of tensors, of any size and form, to read parts of it.
+    """Opens a message or a file of tensors, of any size and in any form, to read parts of it.
 
     Args:
         source: A path, prefix or folder; bytes; an object with ``read`` and ``seek``; a URL
             supported by fsspec.
         message: Full name of the message's type, if the file doesn't name it.
-        schema: A serialized ``FileDescriptorSet`` with that type, unless it is built in.
+        schema: A serialized ``FileDescriptorSet`` with that type, unless the type is built in.
         threads: Number of reading threads; one per core by default.
-        delimited: Full name of the type of the messages, for a file of many messages, each preceded
-            by its length or in a record. The messages are ``message[0]``, ``message[1]`` and so on.
-            With ``TYPE.FIELD``, the messages are the elements of this field of one ``TYPE``. Can't
-            be combined with ``message``.
+        delimited: For a file of many messages of the same type, each preceded by its length or in
+            its own record: the full name of the type. The messages have the paths ``message[0]``,
+            ``message[1]`` and so on. With ``TYPE.FIELD``, the messages are opened as the elements
+            of this field of one message of this ``TYPE``. Can't be combined with ``message``.
 
     Raises:
         OSError: If the source doesn't exist or can't be read.
@@ -633,7 +642,10 @@ def _open_again(source: Any, message: Any, schema: Any, threads: Any, delimited:
 
 
 def _stamp(given: Any) -> _Stamp | None:
-    """Returns the stamp of the file at a path. Call it before opening the file."""
+    """Returns the stamp of the file at a path; ``None`` for any other source.
+
+    Must be called before the file is opened, so that a replacement in between is noticed.
+    """
     import stat
 
     if not isinstance(given, str):
