@@ -54,7 +54,7 @@ class LargePart:
     path: str
     #: Size including tags and lengths, in bytes.
     size: int
-    #: The name of an element of a list: its field ``name``, or the string itself; ``None`` if none.
+    #: The name of a list's element: its field ``name``, or the string itself; ``None`` if none.
     name: str | None = None
 
     def __str__(self) -> str:
@@ -176,7 +176,7 @@ def _live(source: Any) -> Any:
 
 @dataclass
 class _Part:
-    """A candidate for a large part. ``inside`` returns smaller parts to consider instead, if any."""
+    """A candidate for a large part. ``inside`` returns smaller parts that replace it, if any."""
 
     path: str
     size: int

@@ -124,7 +124,7 @@ class File:
         return self._native.size(path)
 
     def fields(self, path: str = "") -> list[tuple[str, int]]:
-        """Returns the fields of the message at a path, in order: the path and size of each field."""
+        """Returns the path and size of each field of the message at a path, in order."""
         return self._native.fields(path)
 
     def message(self, path: str, message_class: type[M]) -> M:

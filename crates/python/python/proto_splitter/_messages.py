@@ -1,8 +1,8 @@
-"""Protobuf messages of any size: serialized in pieces, and parsed in parts.
+"""Protobuf messages of any size, which are serialized in pieces and parsed in parts.
 
 A submessage over 2 GiB can exist in memory, but protobuf for Python can't serialize it, or produces
-bytes that it can't read. This module writes a message of any size element by element, and reads it
-by merging parts into their submessages.
+bytes that protobuf can't parse. This module serializes a message of any size element by element,
+and parses it by merging each part into the submessage to which the part belongs.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Any, TypeAlias, Union, cast
 from . import _core
 from ._errors import FormatError
 
-# These types are unspecific, since protobuf's types differ between its versions and backends.
+# These types are ``Any``, since protobuf's types differ between its versions and backends.
 Message: TypeAlias = Any
 FieldDescriptor: TypeAlias = Any
 
-#: The bytes of a message: in memory, or read on access.
+#: The serialized bytes of a message, either in memory or read on access.
 View: TypeAlias = Union[memoryview, "Window"]
 
-#: A part of a message: bytes, or a span (offset, length) of the spool.
+#: A part of a serialized message: bytes, or a span (offset, length) of the temporary file.
 Piece: TypeAlias = bytes | memoryview | tuple[int, int]
 
-#: Maximum number of elements of a list whose elements may be large. In longer lists, elements are
-#: assumed to be small, so serializing each as a whole is tried first.
+#: Maximum length of a list whose elements may be large. The elements of a longer list are assumed
+#: to be small: for each, serializing it as a whole is tried first.
 _LONG_LIST = 4096
-#: Messages smaller than this, in bytes, are passed to protobuf in one piece: 1 GiB.
+#: Messages smaller than this, in bytes, are parsed by protobuf in one piece: 1 GiB.
 _WHOLE = 1 << 30
-#: Fields smaller than this, in bytes, are merged together with adjacent fields: 16 MiB.
+#: Fields smaller than this, in bytes, are parsed together with adjacent fields: 16 MiB.
 _SMALL = 16 << 20
-#: Approximate size of the pieces in which larger messages are passed to protobuf: 64 MiB.
+#: Approximate size of the pieces in which a message that isn't in memory is parsed: 64 MiB.
 _RUN = 64 << 20
 #: Number of bytes to copy at once: 16 MiB.
 _STEP = 16 << 20
@@ -75,7 +75,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def _holds_lists(message: Message) -> bool:
-    """Returns true if messages of this type can be large because they have many parts."""
+    """Returns true if the message's type has repeated message fields, so it may have many parts."""
     fields = message.DESCRIPTOR.fields
     return any(field.message_type is not None and _is_repeated(field) for field in fields)
 
@@ -98,7 +98,7 @@ class _Spool:
 
 
 def _extend(pieces: list[Piece], more: list[Piece]) -> None:
-    """Appends pieces, joining adjacent spans."""
+    """Appends pieces to a list, and joins adjacent spans of the temporary file."""
     for piece in more:
         last = pieces[-1] if pieces else b""
         if isinstance(piece, tuple) and isinstance(last, tuple) and sum(last) == piece[0]:
@@ -108,17 +108,17 @@ def _extend(pieces: list[Piece], more: list[Piece]) -> None:
 
 
 class Writer:
-    """A serializer that produces pieces, with fields ordered by number, like protobuf."""
+    """A serializer that produces pieces. Fields are ordered by number, as in protobuf's output."""
 
     def __init__(self) -> None:
         self.spool = _Spool()
 
     def whole(self, message: Message) -> bytes | None:
-        """Returns the message in one piece, unless it must be written field by field."""
+        """Returns the serialized message, or ``None`` if it must be serialized field by field."""
         return _whole(message)
 
     def value(self, data: bytes) -> bytes | memoryview:
-        """Returns the value of a bytes field. A view isn't copied."""
+        """Returns the bytes to write for a bytes field's value. A ``memoryview`` isn't copied."""
         return data
 
     def message(self, message: Message) -> list[Piece]:
@@ -154,7 +154,7 @@ class Writer:
         return [_tag(field.number, _LEN) + _varint(_length(content)), *content]
 
     def scalar(self, message: Message, field: FieldDescriptor, value: Any) -> list[Piece]:
-        """Encodes a field without messages: strings and bytes directly, others with protobuf."""
+        """Encodes a field without messages: strings and bytes directly, numbers with protobuf."""
         pieces: list[Piece] = []
         if field.type in (field.TYPE_BYTES, field.TYPE_STRING):
             for one in value if _is_repeated(field) else [value]:
@@ -186,7 +186,7 @@ class Writer:
             entries[key].SetInParent()
             written = memoryview(alone.SerializePartialToString())
             _, start = _read_varint(written, len(_tag(field.number, _LEN)))
-            # The key, followed by an empty value: 12 00.
+            # The encoded entry ends with an empty value (12 00), which isn't part of the key.
             key_bytes = bytes(written[start:-2])
             body: list[Piece] = [key_bytes, *self.element(kind, values[key], whole_first=True)]
             yield [_tag(field.number, _LEN) + _varint(_length(body)), *body]
@@ -204,7 +204,7 @@ def _unknown_fields(message: Message) -> Any:
 
 
 def class_of(descriptor: Any) -> Any:
-    """Returns the class for messages of a type."""
+    """Returns the Python class for a message descriptor."""
     from google.protobuf import message_factory
 
     if hasattr(message_factory, "GetMessageClass"):
@@ -214,7 +214,7 @@ def class_of(descriptor: Any) -> Any:
 
 
 def _whole(message: Message) -> bytes | None:
-    """Returns the message in one piece, unless protobuf or readers would reject it."""
+    """Returns the serialized message; ``None`` if protobuf or its readers would reject it."""
     try:
         data: bytes = message.SerializePartialToString()
     except Exception:  # EncodeError in protobuf 7, ValueError or MemoryError before.
@@ -259,9 +259,9 @@ def _set(message: Message, field: FieldDescriptor, value: Any) -> None:
 
 
 def pieces_of(message: Message) -> tuple[list[Piece], Any]:
-    """Returns the serialized message as bytes and spans of a temporary file, in order.
+    """Returns a serialized message as pieces, and the temporary file to which the pieces refer.
 
-    In addition to the message, only the largest element that is serialized as a whole is in memory.
+    In addition to the message, memory holds at most one element that is serialized as a whole.
     Fields are in the order of their numbers, as in protobuf's output.
     """
     writer = Writer()
@@ -271,7 +271,7 @@ def pieces_of(message: Message) -> tuple[list[Piece], Any]:
 
 
 def write_pieces(pieces: list[Piece], spool: Any, file: Any) -> None:
-    """Writes pieces and spans of a spool to a file in order."""
+    """Writes pieces to a file in order. ``spool`` is the temporary file to which they refer."""
     for piece in pieces:
         if not isinstance(piece, tuple):
             for at in range(0, len(piece), _STEP):
@@ -287,7 +287,7 @@ def write_pieces(pieces: list[Piece], spool: Any, file: Any) -> None:
 
 
 def schema_of(message: Message | type[Message]) -> tuple[str, bytes]:
-    """Returns the full name of a message's type, and a serialized ``FileDescriptorSet`` for it."""
+    """Returns the full name of a message's type, and a serialized ``FileDescriptorSet`` with it."""
     from google.protobuf import descriptor_pb2
 
     files = descriptor_pb2.FileDescriptorSet()
@@ -306,7 +306,7 @@ def schema_of(message: Message | type[Message]) -> tuple[str, bytes]:
 
 
 def _read_varint(view: View, at: int) -> tuple[int, int]:
-    """Returns the number at an offset, and the offset of its end."""
+    """Returns the varint at an offset, and the offset of its end."""
     number = shift = 0
     while True:
         if at >= len(view) or shift > 63:
@@ -332,7 +332,7 @@ def _skip_group(view: View, at: int, number: int, depth: int) -> int:
 
 
 def _skip(view: View, at: int, tag: int, depth: int = 0) -> int:
-    """Returns the end of the field whose tag ends at an offset."""
+    """Returns the offset at which a field ends, given its tag and the offset after the tag."""
     wire_type = tag & 7
     if wire_type == _VARINT:
         return _read_varint(view, at)[1]
@@ -351,9 +351,9 @@ def _skip(view: View, at: int, tag: int, depth: int = 0) -> int:
 
 
 class Window:
-    """A sequence of bytes that are read on access, one at a time or in slices.
+    """A sequence of bytes that is read when an index or a slice is accessed.
 
-    ``part`` returns a window on a part of the bytes, and a slice returns the bytes themselves.
+    A slice returns bytes; ``part`` returns a window on a part of the sequence, without reading.
     """
 
     #: Number of bytes to read when a single byte is accessed: 64 KiB.
@@ -371,7 +371,7 @@ class Window:
 
     @staticmethod
     def of(source: _core.MergedReader, progress: Callable[[int, int], object] | None) -> Window:
-        """Returns a window on a source. Calls ``progress`` with the number of bytes read."""
+        """Returns a window on a whole source that calls ``progress`` with the bytes read so far."""
         total, pace = len(source), _Pace(progress)
         return Window(source, 0, total, lambda done: pace.tell(done, total))
 
@@ -398,7 +398,7 @@ class Window:
 
 
 class _Pace:
-    """A callback that is called at most twenty times a second, and at the end."""
+    """A progress callback that is called at most twenty times a second, and at the end."""
 
     def __init__(self, callback: Callable[[int, int], object] | None) -> None:
         self._callback = callback
@@ -418,19 +418,20 @@ def _part(view: View, start: int, end: int) -> View:
 
 
 def _merge_run(message: Message, view: View, start: int, end: int) -> None:
-    """Merges consecutive fields in one piece."""
+    """Merges a range of bytes, which contains whole fields, into a message in one piece."""
     if end > start:
         message.MergeFromString(view[start:end])
 
 
 def parse_into(message: Message, view: View) -> None:
-    """Merges a serialized message of any size into another, including submessages over 2 GiB.
+    """Merges a serialized message of any size into ``message``, even if it has parts over 2 GiB.
 
     Raises:
         FormatError: If the bytes aren't a message.
         google.protobuf.message.DecodeError: If the bytes aren't a message of this type.
     """
-    # Data that isn't in memory yet is read in pieces, so that no data is in memory twice.
+    # Data that is read on access is parsed in small pieces, so that only one piece is in memory
+    # twice.
     most = min(_WHOLE, _RUN) if isinstance(view, Window) else _WHOLE
     if len(view) < most:
         _merge_run(message, view, 0, len(view))
@@ -481,7 +482,7 @@ def _merge_entry(message: Message, field: FieldDescriptor, content: View, whole:
     if len(whole) < _WHOLE or not (is_text or value_kind.message_type):
         message.MergeFromString(whole[:])
         return
-    # Parses the entry without its value to get the key. Then merges the value into the key's entry.
+    # Parses the entry without its value to get the key, and then merges the value by key.
     small = bytearray()
     values: list[View] = []
     at = 0
@@ -510,8 +511,8 @@ def _merge_entry(message: Message, field: FieldDescriptor, content: View, whole:
 
 
 def source_of(message: Message) -> _core.Pieces:
-    """Returns the serialized message as a source that is read by position."""
+    """Returns the serialized message as a source for the native module."""
     pieces, spool = pieces_of(message)
-    # Only subclasses of the writer return views.
+    # Only a subclass of `Writer` would produce pieces that are views.
     plain = cast("list[bytes | tuple[int, int]]", pieces)
     return _core.Pieces(os.dup(spool.fileno()), plain)

@@ -1,4 +1,4 @@
-"""Converting models to other forms, including forms that unmodified TensorFlow loads."""
+"""Conversions of models to other forms, including a form that unmodified TensorFlow loads."""
 
 from __future__ import annotations
 
@@ -38,16 +38,18 @@ def externalize(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> ExternalizeReport:
-    """Makes a SavedModel of any size loadable by unmodified TensorFlow.
+    """Converts a SavedModel of any size to one that unmodified TensorFlow can load.
 
-    Moves large constants from the graph into a checkpoint under ``assets/``, which the model
-    itself reads when it is loaded. The model computes the same results, bit for bit.
+    Moves large constants from the graph to a checkpoint under ``assets/``. When the new model is
+    loaded, its graph reads this checkpoint. It computes the same results, bit for bit.
 
     Args:
-        folder: The folder of a SavedModel, as ``.pb`` of any size or ``.cpb``, or its URL.
-        output: The folder or URL to write, which appears complete or not at all.
+        folder: The folder of a SavedModel, or its URL. The model may be a ``.pb`` of any size or a
+            ``.cpb``.
+        output: The folder or URL to write. The folder appears complete or not at all.
         min_size: Minimum size of constants to move, in bytes.
-        mmap: Maps constants from files at absolute paths, so that the folder must not be moved.
+        mmap: Writes constants to files that the model maps into memory by their absolute paths.
+            The folder can't be moved afterwards.
         force: Overwrites an existing SavedModel.
         threads: Number of threads; one per core by default.
         progress: Called with the bytes done and the total.
@@ -58,7 +60,7 @@ def externalize(
 
     Raises:
         OSError: If the folder doesn't exist.
-        Error: If the model is damaged, or the part that can't move is still over 2 GiB.
+        Error: If the model is damaged, or is still over 2 GiB without the constants that can move.
     """
     count = thread_count(threads)
     arguments = {"min_size": size(min_size), "mmap": mmap, "force": force, "threads": count}
@@ -73,11 +75,11 @@ def externalize(
 def internalize(
     folder: Source, output: Target, *, force: bool = False, progress: Progress | None = None
 ) -> InternalizeReport:
-    """Restores the original of an externalized SavedModel, and writes it.
+    """Writes the original SavedModel from which an externalized one was made.
 
     Raises:
         OSError: If the folder doesn't exist.
-        Error: If the model isn't externalized, or was changed afterwards.
+        Error: If the model isn't externalized, or has been changed since.
     """
 
     def write(name: str, path: str) -> dict[str, Any]:
@@ -101,21 +103,21 @@ def convert(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Writes a model in another form of its format.
+    """Converts a model to another form of the same format, such as a ``.cpb``.
 
     Args:
         source: A file or folder of any format, such as a SavedModel, an ONNX model or a Paddle
             model; its URL; or an object with ``read`` and ``seek``, whose format is recognized by
             its ``name``.
-        output: The file, folder or URL to write, or an object with ``write`` for one file. A target
-            without a path receives the contents once they are complete.
-        to: The form, such as ``cpb``, ``pb``, ``external``; ``auto`` for the usual one.
+        output: The file, folder or URL to write; or an object with ``write``, for a form that is
+            one file. A URL or an object receives the contents once they are complete.
+        to: The form to write, such as ``cpb``, ``pb`` or ``external``; ``auto`` for the usual form.
         settings: Format-specific settings, such as ``{"alignment": "4096"}``.
         max_file_size: Maximum size of each external data file, in bytes, for formats that have such
-            files; any size by default.
+            files; unlimited by default.
         max_chunk_size: For a ``.cpb``: maximum size of each chunk, in bytes.
-        value_chunk_size: For a ``.cpb``: smallest value, in bytes, that becomes a separate chunk when
-            a message must be split; 1 MiB by default.
+        value_chunk_size: For a ``.cpb``: minimum size, in bytes, of values that become separate
+            chunks when a message must be split; 1 MiB by default.
         compression: For a ``.cpb``: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or
             ``snappy``.
         keep_fingerprint: Leaves a SavedModel's ``fingerprint.pb`` unchanged.
@@ -125,8 +127,8 @@ def convert(
 
     Raises:
         OSError: If the source doesn't exist.
-        ValueError: If several files are written to an object with ``write``, or the form doesn't
-            support an option.
+        ValueError: If the output is several files, but ``output`` is an object with ``write``; or
+            if the form doesn't support an option.
         Error: If the source is damaged, or can't be written in this form.
     """
     arguments = {

@@ -1,4 +1,4 @@
-"""ONNX models as files that other tools accept, and the models that these tools produce."""
+"""ONNX models of any size as files that ONNX tools accept, and calls of such tools."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
     from ._files import Source, Target
 
-#: Maximum size of a file that every reader of protobuf accepts, in bytes: 2^31 - 1.
+#: Maximum size of a message that every protobuf library can parse, in bytes: 2^31 - 1.
 _MOST = (1 << 31) - 1
 #: Number of bytes to copy at once: 16 MiB.
 _STEP = 16 << 20
-#: Linux's request code for making a file share the data of another file.
+#: Linux's ``FICLONE`` request, which makes a file share the data of another file.
 _FICLONE = 0x40049409
-#: The name of a model's file in a temporary folder.
+#: The name of the input model's file in a temporary folder.
 _NAME = "model.onnx"
-#: The name of the file that a tool writes.
+#: The name of the file to which a tool writes its model.
 _WRITTEN = "written.onnx"
 
 
 class _Place:
-    """A placeholder among a tool's arguments."""
+    """A placeholder among a tool's arguments, which :func:`run` replaces."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -40,12 +40,12 @@ class _Place:
         return f"proto_splitter.onnx.{self._name}"
 
 
-#: An argument of :func:`run` that stands for the path of the model.
+#: A placeholder among the arguments of :func:`run`, for the path of the model.
 INPUT = _Place("INPUT")
-#: An argument of :func:`run` that stands for the path to which the tool writes its model.
+#: A placeholder among the arguments of :func:`run`, for the path of the model that the tool writes.
 OUTPUT = _Place("OUTPUT")
-#: An argument of :func:`run` that stands for the model as a ``ModelProto``. Its large tensors have
-#: no data, and refer to files instead.
+#: A placeholder among the arguments of :func:`run`, for the model as a ``ModelProto`` whose large
+#: tensors have no data, and refer to files instead.
 SKELETON = _Place("SKELETON")
 
 
@@ -57,29 +57,28 @@ def as_path(
     folder: str | os.PathLike[str] | None = None,
     hard_links: bool = False,
 ) -> Iterator[str]:
-    """Returns the path of an ``.onnx`` that tools accept, for a model of any size and form.
+    """Returns a context manager for the path of an ``.onnx`` that tools accept.
 
-    ::
+    The model may have any size and form::
 
         with pso.as_path("model.cpb") as path:
             onnx.checker.check_model(path)
 
-    If tools already accept the model, its own path is used, without a copy, so don't write to it.
-    Any other model is written to a temporary folder, as one file if it is within protobuf's limit
-    of 2 GiB, otherwise as a pair. The folder is removed at the end of the ``with`` statement, even
-    after an exception.
+    If tools already accept the model's file, its own path is returned, without a copy, so don't
+    write to it. Any other model is written to a temporary folder, as one file if it is within
+    protobuf's limit of 2 GiB, otherwise as a pair: an ``.onnx`` with files of external data. The
+    folder is removed at the end of the ``with`` statement, even after an exception.
 
     A pair whose files are symbolic links, or have several hard links, is copied, since ``onnx``
-    refuses it. On file systems that support it (Btrfs, XFS, ZFS), the copy shares its data with the
-    original.
+    rejects such files. On Btrfs, XFS and ZFS, the copy can share its data with the original.
 
     Args:
-        model: A message of any size; the path of a ``.cpb``, of an ``.onnx`` of any size or of the
-            ``.onnx`` of a pair; bytes, an object with ``read`` and ``seek``, or a URL.
-        to: A form of ``protosplit convert``: ``auto`` for one file if every reader accepts it,
-            ``external`` for a pair of any size.
-        folder: Folder in which the temporary folder is created. On the model's file system, the
-            copy can share the model's data. Default: the system's folder for temporary files.
+        model: A ``ModelProto`` of any size; the path of a ``.cpb``, of an ``.onnx`` of any size or
+            of the ``.onnx`` of a pair; bytes, an object with ``read`` and ``seek``, or a URL.
+        to: A form of ``protosplit convert``: ``auto`` for one file if protobuf's limit allows it,
+            otherwise a pair; ``external`` for a pair in any case.
+        folder: Folder in which the temporary folder is created; by default, the system's folder for
+            temporary files. If it is on the model's file system, a copy can share the model's data.
         hard_links: Makes hard links instead of copies. onnxruntime reads linked files, but ``onnx``
             1.21 and later reject them. A tool that modifies a linked file changes the model.
 
@@ -122,42 +121,43 @@ def run(
     folder: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Any:
-    """Calls a tool with a model of any size and form, and saves its result in any form.
+    """Calls a tool with a model of any size and form, and saves the model that the tool produces.
 
     The tool receives the path from :func:`as_path` as its first argument, or in place of
-    :data:`INPUT`. :data:`OUTPUT` is replaced by the path to which it should write its model::
+    :data:`INPUT`. :data:`OUTPUT` is replaced by the path to which the tool should write its model::
 
         pso.run(onnx.checker.check_model, "model.cpb", full_check=True)
         pso.run(quantize_dynamic, "model.cpb", pso.OUTPUT, output="small.cpb",
                 use_external_data_format=True)
         pso.run(["onnxslim", pso.INPUT, pso.OUTPUT], "model.onnx", output="slim.onnx")
 
-    For a tool that takes and returns a message, :data:`SKELETON` is replaced by a message whose
-    large tensors refer to files. During the call, the working directory is the folder of these
-    files. Tensors that remain in the returned message get the model's data::
+    For a tool that accepts and returns a ``ModelProto``, :data:`SKELETON` is replaced by a message
+    whose large tensors refer to files. During the call, the working directory is the folder of
+    these files. Afterwards, tensors of the returned message that still refer to them get their
+    data::
 
         newer = pso.run(version_converter.convert_version, "model.cpb", pso.SKELETON, 21,
                         output="newer.cpb")
 
     Args:
-        tool: A function, or a command as a list.
+        tool: A function; or a command as a list, which may contain the placeholders.
         model: As in :func:`as_path`.
-        arguments: Arguments of the function, with :data:`INPUT`, :data:`SKELETON` and
-            :data:`OUTPUT` in any place, also by name.
+        arguments: Positional arguments for the tool, in which :data:`INPUT`, :data:`SKELETON` and
+            :data:`OUTPUT` are replaced.
         output: The target for the result, as for :func:`save`; by default, the result isn't saved.
-        to: The form of the output.
+        to: The form of the output, as for :func:`save`.
         force: Overwrites an existing output.
-        folder: Folder in which the temporary folder is created.
-        options: Other arguments of the function, by name.
+        folder: Folder in which the temporary folder is created, as in :func:`as_path`.
+        options: Keyword arguments for the function, with the same replacements.
 
     Returns:
-        With ``output``, the report of ``protosplit convert --json``; otherwise, the model that the
-        tool wrote or returned, with all its data, or any other value that the tool returned.
+        With ``output``, the report of ``protosplit convert --json``. Otherwise, the model that the
+        tool wrote or returned, with all its data, or else the value that the tool returned.
 
     Raises:
         OSError: If the model doesn't exist; ``FileExistsError`` for an existing output.
         subprocess.CalledProcessError: If a command fails.
-        ValueError: If there is an output but the tool produced no model.
+        ValueError: If ``output`` is given, but the tool produced no model.
     """
     from . import onnx
 
@@ -177,7 +177,7 @@ def run(
             return next((real for one, real in places if value is one), value)
 
         if wants_skeleton:
-            # Tools that check the message look up its files in the working directory.
+            # Tools that check the message look for its data files in the working directory.
             with chdir(os.path.dirname(path)):
                 made = _call(tool, path, filled, arguments, options)
         else:
@@ -192,7 +192,7 @@ def run(
                 raise ValueError(f"the tool wrote no model, but returned {type(made).__name__}")
             return made
         if wants_skeleton:
-            # The message refers to files next to the model.
+            # Tensors of the message refer to data files in the model's folder.
             made = _with_data(made, os.path.dirname(path))
         if output is None:
             return made
@@ -200,8 +200,8 @@ def run(
 
 
 def _temporary(folder: str | os.PathLike[str] | None) -> tempfile.TemporaryDirectory[str]:
-    """Creates a folder that is removed with its contents."""
-    # An absolute path is valid in other working directories, too.
+    """Creates a temporary folder, which is removed with its contents."""
+    # An absolute path stays valid if the working directory changes.
     parent = None if folder is None else os.path.abspath(folder)
     return tempfile.TemporaryDirectory(prefix="proto_splitter-", dir=parent)
 
@@ -213,7 +213,7 @@ def _call(
     arguments: tuple[Any, ...],
     options: dict[str, Any],
 ) -> Any:
-    """Calls a function or runs a command, with paths in place of placeholders."""
+    """Calls a function or runs a command. ``filled`` returns the argument for a placeholder."""
     if not callable(tool):
         import subprocess
 
@@ -231,19 +231,19 @@ def _call(
 
 
 def _form(output: Target, to: str) -> str:
-    """Returns the form of an output. The name of a chunked file determines its form."""
+    """Returns the form to convert an output to: ``auto`` for a ``.cpb``, otherwise ``to``."""
     return "auto" if _files.name_of(output).endswith(".cpb") else to
 
 
 def _skeleton(path: str) -> ModelProto:
-    """Returns the message of a pair, without its data."""
+    """Returns the message in an ``.onnx`` without loading external data."""
     import onnx
 
     return onnx.load(path, load_external_data=False)
 
 
 def _tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
-    """Yields the tensors in the attributes of nodes, including those of nested graphs."""
+    """Yields the tensors in the attributes of nodes, including tensors of nested graphs."""
     for node in nodes:
         for attribute in node.attribute:
             yield from (attribute.t, *attribute.tensors)
@@ -253,7 +253,7 @@ def _tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
 
 
 def _locations(model: ModelProto) -> set[str]:
-    """Returns the files to which the tensors of a model refer."""
+    """Returns the relative paths of the data files to which a model's tensors refer."""
     from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
     nodes = itertools.chain(model.graph.node, *(function.node for function in model.functions))
@@ -262,16 +262,20 @@ def _locations(model: ModelProto) -> set[str]:
 
 
 def _add_data(path: str, folder: str) -> None:
-    """Links or copies the input's data files to a tool's folder if the tool's model refers to them.
+    """Links or copies the data files to which a model written by a tool still refers.
 
-    A tool that doesn't change the tensors leaves the input's references to data files unchanged.
+    A tool that doesn't change the tensors keeps the references to the data files of its input.
+
+    Args:
+        path: The model that the tool wrote. The data files are put next to it.
+        folder: The folder of the tool's input.
     """
     from google.protobuf.message import DecodeError
 
     try:
         locations = _locations(_skeleton(path)) if os.path.getsize(path) <= _MOST else set()
     except DecodeError:
-        return  # The conversion describes the problem.
+        return  # The conversion that follows reports the problem.
     for location in locations:
         source = os.path.join(folder, location)
         target = os.path.join(os.path.dirname(path), location)
@@ -281,7 +285,7 @@ def _add_data(path: str, folder: str) -> None:
 
 
 def _with_data(model: ModelProto, folder: str) -> ModelProto:
-    """Returns a message with the data to which it refers."""
+    """Loads the external data of a message into its tensors, and returns the message."""
     from onnx import external_data_helper
 
     external_data_helper.load_external_data_for_model(model, folder)
@@ -297,25 +301,25 @@ def _files_of(path: str) -> list[str] | None:
 
 
 def _fits(path: str, data: list[str], to: str) -> bool:
-    """Returns true if a model already has this form."""
+    """Returns true if an ``.onnx`` with these data files already has this form."""
     if to == "external":
         return bool(data)
     return to == "auto" and os.path.getsize(path) <= _MOST
 
 
 def _is_plain(path: str) -> bool:
-    """Returns true if ``onnx`` accepts a file: no symbolic link, and without other hard links."""
+    """Returns true if a file is no symbolic link and has one hard link, as ``onnx`` requires."""
     return os.lstat(path).st_nlink == 1 and not os.path.islink(path)
 
 
 def _take_over(source: str, target: str, *, hard_links: bool) -> None:
-    """Links a file to another name, or copies it."""
+    """Puts a file's contents at another path: as a hard link, by sharing data, or as a copy."""
     if hard_links:
         try:
             os.link(source, target)
             return
         except OSError:
-            pass  # The target is on another file system, or its file system has no links.
+            pass  # The target is on another file system, or its file system lacks hard links.
     with open(source, "rb") as given, open(target, "xb") as copy:
         try:
             fcntl.ioctl(copy, _FICLONE, given.fileno())

@@ -1,4 +1,4 @@
-"""Messages assembled from parts of an open file, so that large parts can be left out."""
+"""Messages assembled from selected parts of an open file, so that large parts can be omitted."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ def field_of(path: str) -> str:
 
 
 def merge_part(message: Any, file: File, path: str) -> None:
-    """Merges the value at a path into the last field on the path, in ``message``.
+    """Merges the value at a path of a file into the field of ``message`` that the path names last.
 
     Raises:
-        SchemaError: If the message's type lacks this field, as it may in an older package.
+        SchemaError: If the message's type lacks this field, as it may in an older version of the
+            package that defines the type.
     """
     field = message.DESCRIPTOR.fields_by_name.get(field_of(path))
     if field is None:
@@ -42,8 +43,9 @@ def merge_part(message: Any, file: File, path: str) -> None:
 
 
 def merge_parts(message: Any, file: File, *, below: str) -> None:
-    """Merges a file into ``message``, field by field. The message in the field ``below`` is also
-    merged field by field.
+    """Merges a file into ``message``, field by field.
+
+    The submessage in the field ``below`` is also merged field by field.
 
     >>> import io, proto_splitter
     >>> from google.protobuf.descriptor_pb2 import FileDescriptorProto

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def info(source: Source, *, message: str | None = None) -> InfoReport:
-    """Returns the chunks of a file: their kind, path, size, stored size and compression.
+    """Returns a report on a file: its chunks with kind, path, size, stored size and compression.
 
-    Reads headers only. The keys are those of ``protosplit info --json``.
+    Reads headers only. The report has the keys of ``protosplit info --json``.
 
     Raises:
         OSError: If the file doesn't exist.
@@ -40,19 +40,19 @@ def verify(
     message: str | None = None,
     progress: Progress | None = None,
 ) -> VerifyReport:
-    """Checks every hash, size and position in a file. Returns the problems, and doesn't raise them.
+    """Checks every hash, size and position in a file. Problems are returned, and not raised.
 
     Args:
-        source: The file, its prefix, or a SavedModel's folder; bytes, an object with ``read`` and
-            ``seek``, or a URL, which are first copied to a temporary file.
+        source: The path of a file, its prefix, or a SavedModel's folder. Bytes, an object with
+            ``read`` and ``seek``, or a URL are first copied to a temporary file.
         against: A serialized message to compare with the merged message.
         deep: Also parses the whole message by its type.
         root: The expected Merkle root, in hexadecimal digits.
-        message: The message's type, if the file doesn't name it.
+        message: The full name of the message's type, if the file doesn't name it.
         progress: Called with the bytes done and the total.
 
     Returns:
-        A report with the keys of ``protosplit verify --json``, and ``ok``.
+        A report with the keys of ``protosplit verify --json`` and the key ``ok``.
 
     Raises:
         OSError: If the file doesn't exist.
@@ -63,7 +63,7 @@ def verify(
         try:
             report: Any = _core.verify(name, message, original, {"deep": deep, "root": root}, progress)
         except Error as error:
-            # The file could not be opened.
+            # A file that can't be opened is a problem, too.
             return {"ok": False, "problems": [str(error)]}
     return report  # type: ignore[no-any-return]
 
@@ -76,13 +76,13 @@ def diff(
     message: str | None = None,
     progress: Progress | None = None,
 ) -> DiffReport:
-    """Compares two messages by path, and returns the first differences.
+    """Compares two messages field by field, and returns the first ``limit`` differences.
 
     Returns:
-        A report with the keys of ``protosplit diff --json``, and ``equal``.
+        A report with the keys of ``protosplit diff --json`` and the key ``equal``.
 
     Raises:
-        OSError: If the file doesn't exist.
+        OSError: If a file doesn't exist.
         Error: If a file is damaged.
     """
     check("limit", limit, 1)
@@ -92,9 +92,9 @@ def diff(
 
 
 def fingerprint(folder: Source, *, progress: Progress | None = None) -> FingerprintReport:
-    """Computes a SavedModel's fingerprint like TensorFlow, and compares it with the stored one.
+    """Computes a SavedModel's fingerprint as TensorFlow does, and compares it with the stored one.
 
-    The model is read, not loaded, so it may have any size.
+    The model may have any size, since it is read from its files and isn't loaded.
 
     Raises:
         OSError: If the folder doesn't exist.
@@ -106,13 +106,13 @@ def fingerprint(folder: Source, *, progress: Progress | None = None) -> Fingerpr
 
 
 class SizeTree(Mapping[str, Any]):
-    """The sizes in a message, by field path. A notebook shows them as a page.
+    """The sizes of the parts of a message, by field path; returned by :func:`tree`.
 
-    A mapping with the keys of ``protosplit tree --json``.
+    A mapping with the keys of ``protosplit tree --json``, which a notebook shows as a page.
     """
 
     def __init__(self, files: ExitStack, native: _core.Tree, shown: str) -> None:
-        # Keeps the temporary file alive.
+        # Keeps the temporary copy of a source that isn't a path.
         self._files = files
         self._native = native
         self._shown = shown
@@ -134,7 +134,7 @@ class SizeTree(Mapping[str, Any]):
         return f"SizeTree({self._shown!r})"
 
     def to_html(self) -> str:
-        """Returns a self-contained interactive page."""
+        """Returns the sizes as a self-contained interactive HTML page."""
         return self._native.page()
 
     def _repr_html_(self) -> str:
@@ -153,15 +153,15 @@ def tree(
     message: str | None = None,
     progress: Progress | None = None,
 ) -> SizeTree:
-    """Measures the sizes in a message of any size by field path, without loading it.
+    """Measures the sizes of the parts of a message of any size, without loading the message.
 
     Args:
-        source: The file, its prefix, or a SavedModel's folder; bytes, an object with ``read`` and
-            ``seek``, or a URL, which are first copied to a temporary file.
-        depth: Number of levels of fields to list.
-        top: Number of members to list for each repeated field.
-        min_size: Leaves out parts smaller than this, in bytes.
-        message: The message's type, if the file doesn't name it.
+        source: The path of a file, its prefix, or a SavedModel's folder. Bytes, an object with
+            ``read`` and ``seek``, or a URL are first copied to a temporary file.
+        depth: Maximum number of levels of fields to list.
+        top: Maximum number of elements to list for each repeated field.
+        min_size: Minimum size of parts to list, in bytes.
+        message: The full name of the message's type, if the file doesn't name it.
         progress: Called with the bytes done and the total.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Size-based splitters to subclass, with TensorFlow's names."""
+"""Splitters by size, to be subclassed. The names are those of TensorFlow's splitters."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def _is_large(size: int) -> bool:
 
 
 class SplitBasedOnSize(ComposableSplitter):
-    """A splitter that knows the size of its message.
+    """A base class for splitters that decide by the size of the message.
 
     Args:
-        proto: The message.
-        proto_size: The message's serialized size in bytes. Pass the size if you know it, since
-            protobuf takes a long time to compute it.
-        options: The options of :class:`ComposableSplitter`.
+        proto: The message to split.
+        proto_size: The message's serialized size, in bytes. The caller passes it, so that protobuf
+            needn't compute it again, which takes long for a large message.
+        options: Keyword arguments of :class:`ComposableSplitter`.
     """
 
     def __init__(self, proto: Message, proto_size: int, **options: Any) -> None:
@@ -28,7 +28,10 @@ class SplitBasedOnSize(ComposableSplitter):
         self.proto_size = proto_size
 
     def build_chunks(self) -> int:
-        """Adds the chunks, and returns the number of bytes removed from the message."""
+        """Adds the chunks, and returns the number of bytes removed from the message.
+
+        Subclasses override this method, which adds nothing.
+        """
         return 0
 
 
@@ -36,11 +39,11 @@ class LargeMessageSplitter(SplitBasedOnSize):
     """A splitter that turns a large message into a chunk, and leaves an empty message in its place.
 
     Args:
-        proto: The message.
-        proto_size: The message's serialized size in bytes.
-        size_check: A function that returns true if a message of a given size is large. Default:
-            over a third of :func:`proto_splitter.constants.max_size`.
-        options: The options of :class:`ComposableSplitter`.
+        proto: The message to split.
+        proto_size: The message's serialized size, in bytes.
+        size_check: A function that returns true if a message of a given size is large. By default,
+            a message over a third of :func:`proto_splitter.constants.max_size` is large.
+        options: Keyword arguments of :class:`ComposableSplitter`.
     """
 
     def __init__(
@@ -67,17 +70,17 @@ class LargeMessageSplitter(SplitBasedOnSize):
 class RepeatedMessageSplitter(ComposableSplitter):
     """A splitter for a list of messages, which splits each element first, and then the list.
 
-    Each element is passed to the splitters in order. Once the list reaches
-    :func:`proto_splitter.constants.max_size`, the remaining elements become chunks of at most this
-    size::
+    Each element is passed to ``message_splitters`` in order. As soon as the elements of the list
+    reach :func:`proto_splitter.constants.max_size` in total, the remaining elements are moved to
+    chunks of at most this size::
 
         RepeatedMessageSplitter(tree, "children", [LargeLeafSplitter]).write("tree")
 
     Args:
-        proto: The message.
+        proto: The message that contains the list.
         repeated_field: The field tag of the list; see :mod:`proto_splitter.util`.
-        message_splitters: Subclasses of :class:`SplitBasedOnSize`, for the elements.
-        options: The options of :class:`ComposableSplitter`.
+        message_splitters: Subclasses of :class:`SplitBasedOnSize`, which split an element.
+        options: Keyword arguments of :class:`ComposableSplitter`.
 
     Raises:
         PathError: If the field tag doesn't select a list of messages.
@@ -104,8 +107,8 @@ class RepeatedMessageSplitter(ComposableSplitter):
         """Adds the chunks, and returns the number of bytes removed from the message."""
         outer = self._tags[:-1]
         holder = util.get_field(self._proto, outer)[0] if outer else self._proto
-        #: The start of each run except for the first, and the run's chunk, which is filled at the
-        #: end.
+        #: The runs of elements that become chunks: the index of each run's first element, and the
+        #: chunk, which is filled at the end. Elements before the first run stay in the message.
         runs: list[tuple[int, Any]] = []
         bare = length = taken = 0
         for number, element in enumerate(self._elements):
@@ -117,7 +120,7 @@ class RepeatedMessageSplitter(ComposableSplitter):
                 if removed:
                     size, taken = _messages.size_of(element), taken + removed
             framed = size + _prefix_len(self._field.number, size)
-            # Like TensorFlow, this doesn't count the tag and length before elements.
+            # Like TensorFlow's splitter, `bare` doesn't count the tag and length before an element.
             is_full = bare + size >= constants.max_size()
             if is_full or length + framed > constants.max_size():
                 runs.append((number, type(holder)()))

@@ -1,4 +1,4 @@
-"""Human-readable sizes."""
+"""Conversions and checks of sizes in arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
 def size(value: int | str) -> int:
-    """Returns the bytes for a number or a string such as ``"512MiB"``, ``"1.5 GiB"`` or ``"1GB"``.
+    """Converts a number or a string, such as ``"512MiB"`` or ``"1.5 GiB"``, to a number of bytes.
 
     ``K``, ``M``, ``G`` and ``KiB``, ``MiB``, ``GiB`` are powers of 1024; ``KB``, ``MB``, ``GB``
     are powers of 1000.
@@ -53,6 +53,6 @@ def size(value: int | str) -> int:
 
 
 def check(name: str, value: int | None, least: int) -> None:
-    """Raises ``ValueError`` if a value is smaller than ``least``."""
+    """Raises ``ValueError`` if an argument is smaller than ``least``; ``None`` is always valid."""
     if value is not None and value < least:
         raise ValueError(f"{name} is {value}, but must be at least {least}")

@@ -1,4 +1,4 @@
-"""Splitters to subclass in Python, with the names of TensorFlow's splitter."""
+"""Splitters to be subclassed in Python, and built-in splitters, with TensorFlow's names."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ class Splitter(abc.ABC):
     def version_def(self) -> Any:
         """The ``VersionDef`` of the files that this splitter writes. A subclass may change it.
 
-        Readers refuse a file whose ``join_version`` is higher than their own, or whose
-        ``bad_consumers`` contain it; ``splitter_version`` is the splitter's own number.
+        A reader rejects a file whose ``join_version`` is higher than the reader's own, or whose
+        ``bad_consumers`` contain the reader's own. ``splitter_version`` is the version of the
+        splitter.
         """
         return _chunk_message.message_class("VersionDef")(splitter_version=1, join_version=0)
 
     @abc.abstractmethod
     def split(self) -> tuple[Sequence[Message | bytes], Any]:
-        """Returns the chunks, and the ``ChunkedMessage`` with the location of each."""
+        """Returns the chunks, and a ``ChunkedMessage`` that describes the field of each chunk."""
 
     @abc.abstractmethod
     def write(self, file_prefix: str | os.PathLike[str]) -> str:
@@ -36,7 +37,7 @@ class Splitter(abc.ABC):
 
 
 class _Added:
-    """A chunk and the field tag of its place, which is ``None`` for the remaining message."""
+    """A chunk, and the field tag of its contents; ``None`` for the remaining message."""
 
     def __init__(self, chunk: Message | bytes, tags: list[Any] | None) -> None:
         self.chunk = chunk
@@ -46,8 +47,9 @@ class _Added:
 class ComposableSplitter(Splitter):
     """A splitter whose ``build_chunks`` adds chunks, either directly or with other splitters.
 
-    A chunk is merged into the field that its field tag selects. After adding a chunk, remove its
-    value from the message, or leave out the message with ``proto_as_initial_chunk=False``::
+    Each chunk has a field tag, which selects the field into which the chunk is merged. After adding
+    a chunk, remove its value from the message; or omit the remaining message from the chunks with
+    ``proto_as_initial_chunk=False``::
 
         class LayerSplitter(ps.ComposableSplitter):
             def build_chunks(self):
@@ -55,10 +57,10 @@ class ComposableSplitter(Splitter):
                 self._proto.ClearField("weights")
 
     Args:
-        proto: The protobuf message; ``build_chunks`` may change it.
+        proto: The protobuf message to split, which ``build_chunks`` may change.
         proto_as_initial_chunk: Makes the remaining message the first chunk.
-        parent_splitter: The splitter to which this one adds its chunks.
-        fields_in_parent: The field tag of this message in the parent's message.
+        parent_splitter: Another splitter, which receives the chunks of this one.
+        fields_in_parent: The field tag of ``proto`` in the message of ``parent_splitter``.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class ComposableSplitter(Splitter):
         self._parent_splitter = parent_splitter
         self._fields_in_parent = fields_in_parent
         self._is_built = False
-        #: The chunks in their final order, and in the order in which they were added.
+        #: The chunks in their final order; `_added` has them in the order in which they were added.
         self._order = [_Added(proto, None)] if proto_as_initial_chunk else []
         self._added: list[_Added] = []
 
@@ -87,15 +89,17 @@ class ComposableSplitter(Splitter):
     ) -> None:
         """Adds a chunk: a message, or the value of a bytes or string field.
 
-        A message isn't copied, so changes made before :meth:`split` or :meth:`write` take effect.
+        A message isn't copied, so changes to it before :meth:`split` or :meth:`write` is called are
+        part of the chunk.
 
         Args:
             chunk: A protobuf message, or bytes.
-            field_tags: The field tag of the chunk in this message; see :mod:`proto_splitter.util`.
-            index: The index among the chunks; by default, the chunk is added at the end.
+            field_tags: The field tag of the chunk in ``proto``; see :mod:`proto_splitter.util`.
+            index: The index at which the chunk is inserted among the chunks; by default, the chunk
+                is added at the end.
 
-        Writing a file fails for chunks that files can't contain: a number, an element of a repeated
-        field of bytes or strings in TensorFlow's profile, or an index that leaves a gap.
+        :meth:`write` fails for chunks that a file can't contain: a number; an element of a repeated
+        field of bytes or strings, in TensorFlow's profile; or an index that leaves a gap.
 
         Raises:
             PathError: If the message has no such field.
@@ -113,7 +117,7 @@ class ComposableSplitter(Splitter):
         self._added.append(added)
 
     def _build(self, method: str) -> None:
-        """Builds the chunks once."""
+        """Calls ``build_chunks``, but only once. ``method`` is the caller, for an error message."""
         if self._parent_splitter is not None:
             raise ValueError(
                 f"a child splitter's `{method}` method should not be called directly: its chunks "
@@ -124,7 +128,7 @@ class ComposableSplitter(Splitter):
             self._is_built = True
 
     def split(self) -> tuple[Sequence[Message | bytes], Any]:
-        """Returns the chunks, and the ``ChunkedMessage`` with the location of each.
+        """Returns the chunks, and a ``ChunkedMessage`` that describes the field of each chunk.
 
         Raises:
             ValueError: If this splitter has a parent.
@@ -143,7 +147,7 @@ class ComposableSplitter(Splitter):
     def write(
         self, file_prefix: str | os.PathLike[str], writer_options: str | None = None
     ) -> str:
-        """Writes ``PREFIX.cpb``, or ``PREFIX.pb`` if there are no chunks, and returns its path.
+        """Writes ``PREFIX.cpb``, or ``PREFIX.pb`` if nothing was split, and returns its path.
 
         Args:
             file_prefix: The path without its extension. An existing file is replaced.
@@ -193,7 +197,13 @@ def _serialized(message: Message) -> bytes:
 
 
 def _parse_chunks(chunks: list[Any], message: Any, kind: type[Message]) -> None:
-    """Parses the chunks that are messages, given their places."""
+    """Replaces the serialized chunks that are messages, in the list ``chunks``, with messages.
+
+    Args:
+        chunks: All chunks.
+        message: The ``ChunkedMessage`` that describes the chunks.
+        kind: The class of the message that the chunks are parts of.
+    """
     if message.HasField("chunk_index"):
         chunks[message.chunk_index] = kind.FromString(chunks[message.chunk_index])
     for field in message.chunked_fields:
@@ -203,7 +213,7 @@ def _parse_chunks(chunks: list[Any], message: Any, kind: type[Message]) -> None:
 
 
 class _BuiltIn(Splitter):
-    """A built-in splitter for messages of one type."""
+    """The base class of built-in splitters, each for messages of one type."""
 
     _TYPE: str
 
@@ -213,7 +223,7 @@ class _BuiltIn(Splitter):
         self._proto = proto
 
     def split(self) -> tuple[Sequence[Message | bytes], Any]:
-        """Returns the chunks, and the ``ChunkedMessage`` with the location of each."""
+        """Returns the chunks, and a ``ChunkedMessage`` that describes the field of each chunk."""
         name, schema = _messages.schema_of(self._proto)
         arguments = _functions.split_arguments(max_chunk_size=constants.max_size())
         source = _messages.source_of(self._proto)
@@ -226,7 +236,7 @@ class _BuiltIn(Splitter):
     def write(
         self, file_prefix: str | os.PathLike[str], writer_options: str | None = None
     ) -> str:
-        """Writes ``PREFIX.cpb``, or ``PREFIX.pb`` if no part is large, and returns its path.
+        """Writes ``PREFIX.cpb``, or ``PREFIX.pb`` for a small message, and returns its path.
 
         Raises:
             OSError: If the file can't be written.

@@ -1,6 +1,6 @@
-"""ONNX models of any size and form: in one file over 2 GiB, in a ``.cpb``, or as a pair.
+"""ONNX models of any size and form: an ``.onnx`` of any size, a ``.cpb``, or a pair.
 
-A pair is an ``.onnx`` and the files with its external data. ``session`` runs a model of any of
+A pair is an ``.onnx`` with files that contain its external data. ``session`` runs a model of any of
 these forms in onnxruntime without writing a file::
 
     import proto_splitter.onnx as pso
@@ -8,8 +8,8 @@ these forms in onnxruntime without writing a file::
     session = pso.session("model.cpb")
     session.run(None, {"x": x})
 
-``as_path`` returns the path of such a model for any tool; ``run`` calls a tool with this path and
-converts its result to any form::
+``as_path`` returns a path that other tools accept, for a model of any of these forms; ``run`` calls
+a tool with this path, and converts the model that the tool produces to any form::
 
     with pso.as_path("model.cpb") as path:
         onnx.checker.check_model(path)
@@ -48,21 +48,21 @@ __all__ = [
     "session",
 ]
 
-#: Initializers smaller than this, in bytes, stay in the model that onnxruntime parses: 1 KiB.
+#: Initializers smaller than this, in bytes, stay in the message that onnxruntime parses: 1 KiB.
 _SMALL = 1 << 10
-#: Alignment of initializers in the buffer, in bytes.
+#: Alignment, in bytes, of initializers in the buffer that sessions share.
 _ALIGNMENT = 64
-#: Names of files that onnxruntime only looks up in memory. Each model gets a different name.
+#: Names by which onnxruntime finds buffers that replace files. Each model gets another name.
 _IN_MEMORY = map("proto_splitter_in_memory_{}".format, itertools.count())
-#: The first version of onnxruntime that uses initializers in place. Earlier versions copy them.
+#: The first version of onnxruntime that uses a buffer's initializers without copying them.
 _BORROWS = (1, 31)
 
-#: Size of weights, in bytes, from which onnxruntime doesn't pack copies by default: 1 GiB.
+#: Total size of initializers, in bytes, from which weights aren't packed by default: 1 GiB.
 _PACKED_BELOW = 1 << 30
-#: The option that prevents onnxruntime from packing weights.
+#: The session option that prevents onnxruntime from packing copies of weights.
 _UNPACKED = "session.disable_prepacking"
 
-#: Extension of files that have a model in their header.
+#: Extension of files that may have an ONNX model in their header.
 _EMBEDDED = ".safetensors"
 
 convert = _models.convert
@@ -71,8 +71,8 @@ convert = _models.convert
 def load(path: Source) -> ModelProto:
     """Loads a model of any size and form, with all its tensors, like ``onnx.load``.
 
-    If the model is given as bytes, as an object with ``read`` and ``seek`` or as a URL, tensors in
-    other files aren't found.
+    External data is found only if the model is given by its path, and not as bytes, as an object
+    with ``read`` and ``seek`` or as a URL.
 
     Raises:
         OSError: If the file doesn't exist.
@@ -100,7 +100,7 @@ def load(path: Source) -> ModelProto:
 
 
 def _folder(source: Source) -> str | None:
-    """Returns the folder of a model that has a path."""
+    """Returns the folder of a model's file; ``None`` if the model isn't given by its path."""
     return os.path.dirname(os.path.abspath(source)) if _files.is_path(source) else None
 
 
@@ -110,12 +110,12 @@ def save(
     """Saves a model of any size, like ``onnx.save``.
 
     Args:
-        model: The model, whose tensors are in memory.
-        path: The file to write: a ``.cpb`` for a chunked file, otherwise an ``.onnx``. May also be
-            a URL or, for a single file, an object with ``write`` whose ``name`` determines the
-            form.
-        to: A form of ``protosplit convert``, such as ``external``; ``auto`` for one file if onnx
-            can read it, otherwise for a pair.
+        model: The model, with all its tensors in memory.
+        path: The file to write, by path or URL: a ``.cpb`` for a chunked file, otherwise an
+            ``.onnx``. If the result is a single file, also an object with ``write``, whose ``name``
+            determines the form.
+        to: A form of ``protosplit convert``, such as ``external``; ``auto`` for one file if
+            ``onnx`` can read it, otherwise for a pair.
         force: Overwrites an existing file.
 
     Returns:
@@ -149,8 +149,8 @@ def save(
 class LoadedModel:
     """A model of any size and form, loaded once for any number of sessions of onnxruntime.
 
-    Sessions share the model's initializers, which are in one buffer. With onnxruntime 1.31 and
-    later, each additional session needs no memory for weights, unless it packs them::
+    The sessions share one buffer with the model's initializers. With onnxruntime 1.31 and later, an
+    additional session needs no memory for weights, unless it packs copies of them::
 
         model = pso.LoadedModel("model.cpb")
         sessions = [model.session(prepack=False) for _ in range(4)]
@@ -162,7 +162,7 @@ class LoadedModel:
         """Loads a model.
 
         Args:
-            path: As for :func:`session`.
+            path: The model, as for :func:`session`.
 
         Raises:
             OSError: If the file doesn't exist.
@@ -254,21 +254,24 @@ def session(
     """Returns an ``onnxruntime.InferenceSession`` for a model of any size and form.
 
     Initializers are read into one buffer, and no file is written. onnxruntime 1.31 and later use
-    the buffer directly; earlier versions copy the initializers, and need twice their memory.
-    onnxruntime also packs copies of the weights of some operators, such as ``MatMul``, which takes
-    as much memory again. By default, weights of 1 GiB or more aren't packed: the session is
-    somewhat slower, and the last bits of its results differ from those of a session that packs.
-    ``prepack``, or an entry ``session.disable_prepacking`` in ``sess_options``, overrides the
-    default. :class:`LoadedModel` shares the initializers among sessions.
+    the buffer directly; earlier versions copy the initializers, which doubles their memory.
+
+    onnxruntime also makes packed copies of the weights of some operators, such as ``MatMul``, which
+    takes the same amount of memory again. By default, a model with initializers of 1 GiB or more
+    isn't packed: its session is somewhat slower, and the last bits of its results differ from those
+    of a session that packs. ``prepack``, or an entry ``session.disable_prepacking`` in
+    ``sess_options``, overrides this default.
+
+    For several sessions of one model, :class:`LoadedModel` shares the initializers among them.
 
     Args:
-        path: A ``.cpb``, an ``.onnx`` of any size, or the ``.onnx`` of a pair; the former two also
-            as bytes, an object with ``read`` and ``seek``, or a URL; or an open file from
-            :func:`proto_splitter.open`, which stays open.
+        path: The path of a ``.cpb``, of an ``.onnx`` of any size, or of the ``.onnx`` of a pair. A
+            model in one file may also be bytes, an object with ``read`` and ``seek``, or a URL. Any
+            model may be an open file from :func:`proto_splitter.open`, which stays open.
         sess_options: ``onnxruntime.SessionOptions``, to which the initializers are added.
         providers: As for ``InferenceSession``.
-        prepack: ``True`` packs weights of any size, and ``False`` packs none. By default, weights
-            below 1 GiB are packed.
+        prepack: ``True`` packs weights, and ``False`` doesn't. By default, weights are packed if
+            the initializers have less than 1 GiB in total.
         options: Any other argument of ``InferenceSession``.
 
     Raises:
@@ -281,18 +284,18 @@ def session(
 
 
 def _opened(path: Source | _handle.File) -> AbstractContextManager[_handle.File]:
-    """Returns a context manager for the model's file. A file that was already open stays open."""
+    """Returns a context manager for a model's file. A file that was opened before stays open."""
     import onnx
 
     if isinstance(path, _handle.File):
         return nullcontext(path)
-    # The name of an .onnx determines its type. Other files don't always contain their type.
+    # For these extensions, the message's type is known. Other files don't always name their type.
     known = _files.is_path(path) and os.fspath(path).endswith((".onnx", _EMBEDDED))
     return _handle.open(path, *(() if known else _messages.schema_of(onnx.ModelProto)))
 
 
 def _has_entry(settings: Any, key: str) -> bool:
-    """Returns true if the options contain a key."""
+    """Returns true if the options of a session contain a key."""
     try:
         settings.get_session_config_entry(key)
     except RuntimeError:
@@ -301,10 +304,10 @@ def _has_entry(settings: Any, key: str) -> bool:
 
 
 class _Value(NamedTuple):
-    """An initializer that is read into the buffer."""
+    """An initializer in the buffer: its name, type and shape, and its byte range in the buffer."""
 
     name: str
-    #: ONNX's number for the type.
+    #: ONNX's number for the element type.
     kind: int
     shape: tuple[int, ...]
     offset: int
@@ -312,14 +315,17 @@ class _Value(NamedTuple):
 
 
 def _version(package: Any) -> tuple[int, ...]:
-    """Returns the first two numbers of a package's version."""
+    """Returns the major and minor version of a package."""
     return tuple(int(part) for part in package.__version__.split(".")[:2])
 
 
 def _taken_apart(
     file: _handle.File, location: str, *, with_packed: bool
 ) -> tuple[Any, list[_Value]]:
-    """Returns the model without its large initializers, and their places in the buffer."""
+    """Returns the model without its large initializers, and their positions in the buffer.
+
+    In the model, these initializers refer to a file named ``location``, which the buffer replaces.
+    """
     import onnx
 
     model = onnx.ModelProto()
@@ -355,9 +361,9 @@ def _taken_apart(
 
 
 def _bring_in(tensor: Any, tensors: _handle.Tensors, nbytes: int) -> None:
-    """Moves a small tensor's data from another file into the tensor.
+    """Reads the external data of a small tensor, if it has any, into the tensor.
 
-    onnxruntime needs some small tensors, such as shapes, before it reads files in memory.
+    onnxruntime needs some small tensors, such as shapes, before it accesses the buffer.
     """
     import onnx
 
@@ -371,7 +377,7 @@ def _bring_in(tensor: Any, tensors: _handle.Tensors, nbytes: int) -> None:
 
 
 def _read(file: _handle.File, values: list[_Value]) -> Any:
-    """Reads all values into one array of bytes, whose start is aligned."""
+    """Reads the initializers from a file into one array of bytes, whose start is aligned."""
     import numpy as np
 
     size = values[-1].offset + values[-1].nbytes if values else 0
@@ -385,9 +391,9 @@ def _read(file: _handle.File, values: list[_Value]) -> Any:
 
 
 def _is_odd(kind: int, with_packed: bool) -> bool:
-    """Returns true if onnxruntime doesn't accept the elements as bytes.
+    """Returns true if onnxruntime doesn't accept elements of this type from the buffer.
 
-    onnxruntime rejects strings and, if it copies elements from NumPy, elements of less than a byte.
+    onnxruntime rejects strings and, if it copies elements from NumPy, elements smaller than a byte.
     """
     import onnx
 
@@ -398,7 +404,7 @@ def _is_odd(kind: int, with_packed: bool) -> bool:
 
 
 def _ort_value(onnxruntime: Any, buffer: Any, value: _Value) -> Any:
-    """Returns a value that refers to the buffer. Older versions of onnxruntime copy the value."""
+    """Returns an ``OrtValue`` that refers to the buffer, or a copy in old onnxruntime versions."""
     from onnx import helper
 
     kind = helper.tensor_dtype_to_np_dtype(value.kind)

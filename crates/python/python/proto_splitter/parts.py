@@ -1,9 +1,10 @@
-"""Splitting, merging and verifying in parts, on hosts that see the same files.
+"""Splitting, merging and verifying in parts, on several hosts that share a file system.
 
-URLs name objects in a store, if this package was built with support for stores.
+Instead of paths, arguments may be URLs of objects in an object store, if this package was built
+with support for object stores.
 
-Create a plan once. Each part can run on any host, and any number of times. Once all parts have
-run, a commit puts the result in place::
+A plan is created once, and divides the work into parts. Each part can run on any host, and any
+number of times. Once all parts have run, a commit assembles the result::
 
     plan = plan_split("model.pb", "small/model", "my.Model", schema, plan="small/plan", parts=100)
     run_part(plan, 17)    # on any host
@@ -31,20 +32,23 @@ __all__ = ["Plan", "commit", "plan_merge", "plan_split", "plan_verify", "run_par
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan for work in parts, stored in a file that all hosts read. Plans can be pickled."""
+    """A plan that divides work into parts, stored in a file that all hosts read.
 
-    #: The file of the plan.
+    This object refers to the file, and can be pickled.
+    """
+
+    #: The path of the plan's file.
     path: str
-    #: ``split``, ``merge`` or ``verify``.
+    #: The planned operation: ``split``, ``merge`` or ``verify``.
     verb: str
-    #: Number of parts, which are counted from 0 to ``parts - 1``.
+    #: Number of parts. They are numbered from 0 to ``parts - 1``.
     parts: int
-    #: The file that a commit writes; ``None`` for a verification.
+    #: The path of the file that the commit writes; ``None`` for a verification.
     output: str | None
 
 
 def _name(source: Path) -> str:
-    """Returns the name of an input. Raises the system's error if the file doesn't exist."""
+    """Returns the path or URL of an input. Raises ``OSError`` if a file doesn't exist."""
     if not is_url(source):
         os.stat(source)
     return os.fspath(source)
@@ -70,28 +74,28 @@ def plan_split(
     merkle_root: bool = False,
     force: bool = False,
 ) -> Plan:
-    """Plans to split a file into ``PREFIX.cpb`` and, next to it, a file for each part.
+    """Creates a plan to split a file into ``PREFIX.cpb`` and, next to it, a file for each part.
 
     Args:
         source: A file with a serialized message.
         prefix: The path of the result, without ``.cpb``.
         message: The full name of the message's type; optional for ``saved_model.pb``.
-        schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
-        plan: The file that the plan is written to.
+        schema: A serialized ``FileDescriptorSet`` with the type, unless the type is built in.
+        plan: The path of the file to which the plan is written.
         parts: Maximum number of parts; 16 by default.
         max_chunk_size: Maximum size of each chunk, in bytes.
         value_chunk_size: Minimum size of values that become separate chunks, in bytes.
-        max_file_size: Maximum size of each file, in bytes. Determines the number of parts.
+        max_file_size: Maximum size of each part's file, in bytes, which determines the number of
+            parts.
         compression: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or ``snappy``.
-        embed_schema: Stores the schema in the file.
-        merkle_root: Makes the parts hash their chunks for a Merkle root, which the report of the
-            commit contains.
+        embed_schema: Stores the schema in ``PREFIX.cpb``.
+        merkle_root: Hashes the chunks for a Merkle root, which the report of the commit contains.
         force: Overwrites existing output.
 
     Raises:
-        OSError: If something can't be read or written, or the output exists.
-        Error: If the source isn't a message of this type, or can't be cut.
-        ValueError: If the arguments are wrong.
+        OSError: If a file can't be read or written, or the output exists and ``force`` isn't given.
+        Error: If the source isn't a message of this type, or can't be split.
+        ValueError: If an argument is invalid.
     """
     check("parts", parts, 1)
     arguments = split_arguments(
@@ -118,21 +122,23 @@ def plan_merge(
     schema: bytes | None = None,
     force: bool = False,
 ) -> Plan:
-    """Plans to merge a chunked file into the file ``target``.
+    """Creates a plan to merge a chunked file into the file ``target``.
 
     Args:
-        source: The ``.cpb`` file.
-        target: The file to write. Parts write to a hidden file of the same size next to the target.
-        plan: The file that the plan is written to.
+        source: The path of the ``.cpb`` file.
+        target: The path of the file to write. Until the commit, the parts write to a hidden file of
+            the same size next to it.
+        plan: The path of the file to which the plan is written.
         parts: Maximum number of parts; 16 by default.
-        message: The message's type, which some files from TensorFlow's own splitters need.
-        schema: A serialized ``FileDescriptorSet`` with that type, unless it is built in.
+        message: The full name of the message's type. Only needed for some files from TensorFlow's
+            own splitters.
+        schema: A serialized ``FileDescriptorSet`` with that type, unless the type is built in.
         force: Overwrites existing output.
 
     Raises:
-        OSError: If something can't be read or written, or the output exists.
-        Error: If the file is damaged.
-        ValueError: If the arguments are wrong, or the file isn't in chunks.
+        OSError: If a file can't be read or written, or the output exists and ``force`` isn't given.
+        Error: If the source is damaged.
+        ValueError: If an argument is invalid, or the source isn't a chunked file.
     """
     check("parts", parts, 1)
     places = _name(source), os.fspath(target), os.fspath(plan)
@@ -147,12 +153,12 @@ def plan_verify(
     message: str | None = None,
     schema: bytes | None = None,
 ) -> Plan:
-    """Plans to verify a chunked file. The arguments are the same as in :func:`plan_merge`.
+    """Creates a plan to verify a chunked file. The arguments are as in :func:`plan_merge`.
 
     Raises:
-        OSError: If something can't be read or written.
-        Error: If the file is so damaged that it can't be opened.
-        ValueError: If the arguments are wrong, or the file isn't in chunks.
+        OSError: If a file can't be read or written.
+        Error: If the chunked file is so damaged that it can't be opened.
+        ValueError: If an argument is invalid, or the file isn't a chunked file.
     """
     check("parts", parts, 1)
     report = _core.plan_verify(_name(path), os.fspath(plan), (message, schema), parts)
@@ -167,21 +173,21 @@ def run_part(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> str:
-    """Executes a part of a plan and returns the path of its report.
+    """Executes a part of a plan and returns the path of the part's report.
 
     A part can run any number of times, on any host, even simultaneously or after the commit.
 
     Args:
-        plan: The plan. This host must see its file.
+        plan: The plan, whose file must exist on this host.
         part: The number of the part, from 0.
-        report: The path for the report; by default, next to the plan.
+        report: The path of the report to write; by default, a file next to the plan.
         threads: Number of threads; one per core by default.
         progress: Called with the bytes done and the total.
 
     Raises:
-        OSError: If something can't be read or written.
-        Error: If the input is damaged, or has changed since it was planned.
-        ValueError: If the plan has no such part, or its file now contains another plan.
+        OSError: If a file can't be read or written.
+        Error: If the input is damaged, or has changed since the plan was created.
+        ValueError: If the plan has no such part, or the plan's file now contains another plan.
     """
     check("part", part, 0)
     given = None if report is None else os.fspath(report)
@@ -196,20 +202,21 @@ def commit(
     reread: bool = True,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Puts the result of a plan in place, and returns the report of ``--commit --json``.
+    """Assembles the result from all parts, and returns the report of ``--commit --json``.
 
-    A repeated commit succeeds again. For a verification, ``problems`` lists all errors.
+    A repeated commit succeeds again. For a verification, ``problems`` in the report are all errors.
 
     Args:
         plan: The plan.
-        reports: The report of every part; by default, the reports next to the plan.
+        reports: The paths of the reports of all parts; by default, the reports next to the plan.
         reread: Reads the written parts of a split or merge once, and compares them with their
-            checksums. Otherwise, damage that occurred after they were written isn't noticed. Damage
-            to a merged message isn't noticed later either.
+            checksums. Otherwise, damage that occurred after a part was written isn't noticed; in a
+            merged message, which has no checksums, it isn't noticed later either.
         progress: Called with the bytes done and the total.
 
     Raises:
-        OSError: If something can't be read or written, or the output exists.
+        OSError: If a file can't be read or written, or the output exists and the plan was created
+            without ``force``.
         ValueError: If a report is missing, or belongs to another plan.
         Error: If a part's file is damaged.
     """

@@ -1,8 +1,9 @@
 """Splitting, merging and verifying on a Ray cluster.
 
-Each part is a task, which Ray runs again if its worker dies. A task receives only the path of the
-plan and the number of the part. Therefore, all nodes must see the same files under the same paths,
-or objects under the same URLs. URLs require a package that was built with support for stores::
+The work is divided into parts, as in :mod:`proto_splitter.parts`. Each part is a task, which Ray
+runs again if the task's worker dies. A task receives only the path of the plan and the number of
+the part. Therefore, all nodes must access the same files by the same paths, or objects by the same
+URLs. URLs require a package that was built with support for object stores::
 
     import ray
     import proto_splitter.ray
@@ -32,23 +33,26 @@ Path = str | os.PathLike[str]
 
 __all__ = ["DEFAULT_RETRIES", "merge", "run", "split", "verify"]
 
-#: Number of times to run a part again after it failed or its worker died.
+#: Default maximum number of times to run a part again after it fails or its worker dies.
 DEFAULT_RETRIES = 3
 
 
 @contextmanager
 def _beside(path: Path, scratch: Path | None) -> Iterator[str]:
-    """Yields a plan's path in a folder that all nodes see. The folder is removed at the end."""
+    """Yields a path for a plan, in a new temporary folder that is removed at the end.
+
+    The folder is created in ``scratch``; by default, next to ``path``. All nodes must access it.
+    """
     around = _above(path) if scratch is None else scratch
     if is_url(around):
-        # Objects don't need a folder.
+        # In an object store, a folder needn't be created.
         folder = f"{around.rstrip('/')}/.protosplit-{uuid.uuid4().hex}.tmp"
         try:
             yield f"{folder}/plan"
         finally:
             _remove_objects(folder)
         return
-    # The working directory of tasks may differ.
+    # The working directory of a task may differ, so the path must be absolute.
     around = os.path.abspath(around)
     folder = tempfile.mkdtemp(prefix=".protosplit-", suffix=".tmp", dir=around)
     try:
@@ -65,8 +69,8 @@ def _above(path: Path) -> str:
 
 
 def _remove_objects(folder: str) -> None:
-    """Removes the objects below a URL, as far as fsspec is able to."""
-    # The work is complete, even if the plan and its small reports remain.
+    """Removes the objects below a URL, ignoring errors."""
+    # An error is ignored, since only the plan and its small reports would remain.
     with suppress(Exception):
         from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
@@ -89,15 +93,15 @@ def run(
     """Runs all parts of a plan as tasks, commits it, and returns the commit's report.
 
     Args:
-        plan: The plan, in a file that all nodes see.
-        retries: Number of times to run a part again after it failed or its worker died.
-        threads: Number of threads for each part, and of CPUs that Ray reserves for it.
-        options: Other options of the tasks, passed to ``ray.remote``.
-        progress: Called with the parts done and the total.
+        plan: The plan, whose file all nodes must access.
+        retries: Maximum number of times to run a part again after it fails or its worker dies.
+        threads: Number of threads for each part, and number of CPUs that Ray reserves for a part.
+        options: Other options of the tasks, which are passed to ``ray.remote``.
+        progress: Called with the number of parts done and the total number of parts.
 
     Raises:
         ray.exceptions.RayError: If a part fails more often than ``retries`` allows.
-        ValueError: If a part is missing, or the result exists already.
+        ValueError: If a part's report is missing, or the result exists already.
     """
     given = {"num_cpus": threads, "max_retries": retries, "retry_exceptions": True}
     task = ray.remote(**{**given, **(options or {})})(_run_part)
@@ -131,10 +135,10 @@ def split(
         source: A file with a serialized message.
         prefix: The path of the result, without ``.cpb``.
         message: The full name of the message's type.
-        schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
-        parts: Maximum number of parts.
-        scratch: The folder for the plan, or its URL, which all nodes must see; by default, the
-            folder of the result.
+        schema: A serialized ``FileDescriptorSet`` with the type, unless the type is built in.
+        parts: Maximum number of parts; 16 by default.
+        scratch: The folder for the plan, or the folder's URL, which all nodes must access; by
+            default, the folder of the result.
         retries: As for :func:`run`.
         threads: As for :func:`run`.
         options: As for :func:`run`.
@@ -163,11 +167,11 @@ def merge(
     """Merges a chunked file into the file ``target``.
 
     Args:
-        source: The ``.cpb`` file.
-        target: The file to write.
-        parts: Maximum number of parts.
-        scratch: The folder for the plan, or its URL, which all nodes must see; by default, the
-            folder of the result.
+        source: The path of the ``.cpb`` file.
+        target: The path of the file to write.
+        parts: Maximum number of parts; 16 by default.
+        scratch: The folder for the plan, or the folder's URL, which all nodes must access; by
+            default, the folder of the result.
         retries: As for :func:`run`.
         threads: As for :func:`run`.
         options: As for :func:`run`.
@@ -190,13 +194,13 @@ def verify(
     progress: Callable[[int, int], object] | None = None,
     **verifying: Any,
 ) -> dict[str, Any]:
-    """Verifies a chunked file. ``problems`` in the result lists all errors.
+    """Verifies a chunked file. In the returned report, ``problems`` lists all errors.
 
     Args:
-        path: The ``.cpb`` file.
-        parts: Maximum number of parts.
-        scratch: The folder for the plan, or its URL, which all nodes must see; by default, the
-            folder of the file.
+        path: The path of the ``.cpb`` file.
+        parts: Maximum number of parts; 16 by default.
+        scratch: The folder for the plan, or the folder's URL, which all nodes must access; by
+            default, the folder of the file.
         retries: As for :func:`run`.
         threads: As for :func:`run`.
         options: As for :func:`run`.

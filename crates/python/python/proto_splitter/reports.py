@@ -1,7 +1,7 @@
-"""The types of reports, as printed by ``protosplit --json``.
+"""The types of the reports that functions return and ``protosplit --json`` prints.
 
-The types are for type checkers. At run time, a report is a ``dict``. Keys that only some reports
-have are in types with ``total=False``.
+These types are for type checkers: at run time, a report is a ``dict``. The keys of a type with
+``total=False`` are optional.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Chunk(TypedDict):
 
 
 class ChunkReport(_Chunk, total=False):
-    """A chunk of a file."""
+    """A chunk of a chunked file."""
 
     other_paths: list[str]
     shared_with: list[int]
@@ -40,7 +40,7 @@ class ChunkReport(_Chunk, total=False):
 
 
 class OtherFile(TypedDict):
-    """A file with chunks, other than the main one."""
+    """A file with chunks, in addition to the main file."""
 
     file: str
     bytes: int
@@ -88,7 +88,7 @@ class Against(TypedDict):
 
 
 class CheckedVariables(TypedDict):
-    """A model's variables that were compared with their checksums."""
+    """The number and size of a model's variables that were compared with their checksums."""
 
     tensors: int
     bytes: int
@@ -102,7 +102,7 @@ class _Verify(TypedDict):
 class VerifyReport(_Verify, total=False):
     """The report of :func:`proto_splitter.verify`.
 
-    For a file that can't be opened, the report has only the first two keys.
+    If the file can't be opened, the report has only the keys ``ok`` and ``problems``.
     """
 
     file: str
@@ -131,13 +131,13 @@ class _Difference(TypedDict):
 
 
 class Difference(_Difference, total=False):
-    """A field that differs."""
+    """A difference between two messages, by field path."""
 
     name: str
 
 
 class DiffReport(TypedDict):
-    """The report of :func:`proto_splitter.diff` on messages."""
+    """The report of :func:`proto_splitter.diff` for two messages."""
 
     equal: bool
     first: str
@@ -149,7 +149,7 @@ class DiffReport(TypedDict):
 
 
 class Fingerprint(TypedDict):
-    """A fingerprint. Its hashes are decimal strings."""
+    """The fingerprint of a SavedModel. Hashes are strings of decimal digits."""
 
     saved_model_checksum: str
     graph_def_program_hash: str
@@ -184,7 +184,7 @@ class Constant(TypedDict):
 
 
 class LeftIn(Constant):
-    """A constant that stays in the graph."""
+    """A constant that remains in the graph, with the reason."""
 
     why: str
 

@@ -1,7 +1,7 @@
-"""Field tags and sizes, with the names of TensorFlow's splitter.
+"""Functions on field tags and sizes. The names are those of TensorFlow's splitter.
 
-A field tag selects a value in a message, as in ``["meta_graphs", 0, "graph_def"]``. A tag consists
-of names or numbers of fields. A repeated field is followed by an index, and a map by a key.
+A field tag selects a value in a message, as in ``["meta_graphs", 0, "graph_def"]``. It is a list of
+fields, by name or number. A repeated field may be followed by an index, and a map by a key.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ._errors import PathError
 
 __all__ = ["FieldTypes", "field_path", "format_bytes", "get_field", "get_field_tag", "is_repeated"]
 
-#: A field tag, or one step of it.
+#: A field tag; or a single field, as the tag's only step.
 FieldTypes: TypeAlias = str | int | bool | Sequence[str | int | bool]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-#: The member of ``MapKey`` for each of protobuf's key types.
+#: The field of ``MapKey`` for each type of map key, by protobuf's name for the type.
 _MAP_KEYS = {
     "TYPE_STRING": "s",
     "TYPE_BOOL": "boolean",
@@ -36,7 +36,7 @@ _MAP_KEYS = {
 
 
 def format_bytes(b: int) -> str:
-    """Formats a number of bytes.
+    """Formats a number of bytes in the largest suitable unit.
 
     >>> format_bytes(512), format_bytes(1536), format_bytes(1 << 30)
     ('512B', '1.5KiB', '1GiB')
@@ -48,17 +48,17 @@ def format_bytes(b: int) -> str:
 
 
 def is_repeated(field_desc: Any) -> bool:
-    """Returns true if a field is repeated, as a list or as a map."""
+    """Returns true if a field is a list or a map, given its descriptor."""
     return _messages._is_repeated(field_desc)
 
 
 def as_list(fields: FieldTypes) -> list[Any]:
-    """Returns a field tag as the list of its steps."""
+    """Converts a field tag to a list of steps."""
     return [fields] if isinstance(fields, (str, int)) else list(fields)
 
 
 class _Step:
-    """A field, with the index or key that follows it in a tag."""
+    """A field in a tag, with the index or key that follows the field; ``None`` if there is none."""
 
     def __init__(self, field: Any, key: str | int | bool | None) -> None:
         self.field = field
@@ -87,13 +87,13 @@ def _steps(descriptor: Any, fields: FieldTypes) -> list[_Step]:
 
 
 def get_field(proto: Any, fields: FieldTypes) -> tuple[Any, Any]:
-    """Returns the value at a field tag, and the field's descriptor.
+    """Returns the value that a field tag selects in a message, and the descriptor of its field.
 
-    The value is ``None`` if there is no element with the index, or no entry with the key. The
-    descriptor is ``None`` for an empty tag.
+    The value is ``None`` if a list has no element with the index in the tag, or a map has no entry
+    with the key. The descriptor is ``None`` for an empty tag.
 
     Raises:
-        PathError: If there is no such field.
+        PathError: If a message type has no such field.
     """
     value, field = proto, None
     for step in _steps(proto.DESCRIPTOR, fields):
@@ -101,7 +101,7 @@ def get_field(proto: Any, fields: FieldTypes) -> tuple[Any, Any]:
         value = None if value is None else getattr(value, field.name)
         if step.key is None or value is None:
             continue
-        # Looking up a key in a map of messages would add the key.
+        # Looking up a missing key in a map of messages would add an entry.
         if _messages._is_map(field) and step.key not in value:
             value = None
             continue
@@ -113,7 +113,7 @@ def get_field(proto: Any, fields: FieldTypes) -> tuple[Any, Any]:
 
 
 def get_field_tag(proto: Any, fields: FieldTypes) -> list[Any]:
-    """Converts a field tag to the ``FieldIndex`` messages of a chunked file.
+    """Converts a field tag to ``FieldIndex`` messages, as in the metadata of a chunked file.
 
     Raises:
         PathError: If there is no such field.
@@ -136,7 +136,10 @@ def get_field_tag(proto: Any, fields: FieldTypes) -> list[Any]:
 
 
 def message_type_at(descriptor: Any, tags: Sequence[Any]) -> Any:
-    """Returns the type of the message at a tag of ``FieldIndex`` messages, or ``None``."""
+    """Returns the descriptor of the message that ``FieldIndex`` messages select.
+
+    Returns ``None`` if they select a value that isn't a message.
+    """
     at = descriptor
     for tag in tags:
         if tag.WhichOneof("kind") == "field":
@@ -147,7 +150,7 @@ def message_type_at(descriptor: Any, tags: Sequence[Any]) -> Any:
 
 
 def field_path(descriptor: Any, fields: FieldTypes) -> str:
-    """Converts a field tag to a field path, as for :meth:`proto_splitter.File.get`.
+    """Converts a field tag to a field path, which :meth:`proto_splitter.File.get` accepts.
 
     Raises:
         PathError: If there is no such field.

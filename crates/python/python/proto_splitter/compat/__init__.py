@@ -1,11 +1,12 @@
-"""The contents of ``tensorflow.tools.proto_splitter``, under the same names.
+"""A replacement for the package ``tensorflow.tools.proto_splitter``, with the same names.
 
-TensorFlow's wheel lacks that package. Code written for it runs with this package::
+TensorFlow's wheel lacks that package. Code that was written for it runs with this one::
 
     from proto_splitter.compat import chunk_pb2, constants, split, split_graph_def, util, version
     from proto_splitter.compat.python import saved_model
 
-The splitters make the same decisions as TensorFlow's, message by message, and modify the given
-message. :class:`proto_splitter.GraphDefSplitter` and :func:`proto_splitter.split` need less memory,
-split messages that these splitters can't, and restore every byte.
+The splitters in this package split messages in the same way as TensorFlow's, and modify the given
+message like these. In contrast, :class:`proto_splitter.GraphDefSplitter` and
+:func:`proto_splitter.split` use less memory and can split more messages, and a merge restores every
+byte.
 """

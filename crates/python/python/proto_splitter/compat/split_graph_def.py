@@ -18,7 +18,7 @@ __all__ = [
     "chunk_constant_value",
 ]
 
-#: The fields that a tensor keeps when its value becomes a chunk.
+#: The fields that remain in a ``TensorProto`` when its value becomes a chunk.
 _HEADER = ("dtype", "tensor_shape", "version_number")
 _DT_STRING = 7
 
@@ -28,18 +28,18 @@ def _is_over(size: int) -> bool:
 
 
 class GraphDefSplitter(ComposableSplitter):
-    """A splitter for GraphDefs: splits large constants, then large nodes and functions, then lists.
+    """A splitter for a GraphDef. Splits its list of nodes and its library, the larger one first.
 
-    Splitting stops after the first step that makes the graph small enough. The nodes or the library
-    are split first, whichever are larger.
+    In both, large constants, nodes and functions become chunks first, and then parts of the lists.
+    If the graph is small enough after the first of the two, the other isn't split.
     """
 
     def build_chunks(self) -> None:
         """Adds the chunks.
 
         Raises:
-            TypeError: If the message is not a GraphDef.
-            ValueError: If a node other than a constant is too large.
+            TypeError: If the message isn't a GraphDef.
+            ValueError: If a node that isn't a constant is too large.
         """
         graph = self._proto
         if graph.DESCRIPTOR.full_name != "tensorflow.GraphDef":
@@ -70,7 +70,8 @@ class GraphDefSplitter(ComposableSplitter):
             if not _is_over(size):
                 break
         if _is_over(_messages.size_of(graph)):
-            # This chunk follows the message itself, so it precedes the chunks of the library.
+            # Index 1 is right after the remaining message, so that the library's chunk precedes the
+            # chunks that are merged into the library.
             self.add_chunk(graph.library, ["library"], 1)
             graph.ClearField("library")
 
@@ -105,7 +106,7 @@ def chunk_constant_value(node: Any, size: int) -> bytes:
 
 
 def _content(tensor: Any) -> bytes:
-    """Returns the bytes of a tensor's elements, which are in the list for their type."""
+    """Returns the elements of a tensor without ``tensor_content``, encoded as such."""
     from tensorflow.python.framework import tensor_util
 
     array = tensor_util.MakeNdarray(tensor)
@@ -120,7 +121,7 @@ class ConstantNodeDefSplitter(SplitBasedOnSize):
     """A splitter that turns the value of a constant over the maximum size into a chunk."""
 
     def build_chunks(self) -> int:
-        """Adds the chunk, and returns the number of bytes removed from the node."""
+        """Adds the chunk, if any, and returns the number of bytes removed from the node."""
         if not _is_over(self.proto_size):
             return 0
         value = chunk_constant_value(self._proto, self.proto_size)
@@ -129,7 +130,7 @@ class ConstantNodeDefSplitter(SplitBasedOnSize):
 
 
 class FunctionDefSplitter(SplitBasedOnSize):
-    """A splitter that turns a large function into a chunk, or several if it exceeds the maximum."""
+    """A splitter that turns a large function into a chunk, or its nodes into several chunks."""
 
     def build_chunks(self) -> int:
         """Adds the chunks, and returns the number of bytes removed from the function."""

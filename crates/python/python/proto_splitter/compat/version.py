@@ -6,10 +6,10 @@ __all__ = ["get_bad_versions", "get_current_join_version"]
 
 
 def get_current_join_version() -> int:
-    """Returns the join version of files that TensorFlow reads."""
+    """Returns the highest ``join_version`` of files that TensorFlow can read."""
     return 0
 
 
 def get_bad_versions() -> list[int]:
-    """Returns the join versions of defective readers: an empty list."""
+    """Returns the join versions of defective readers, which must reject files: an empty list."""
     return []

@@ -1,10 +1,11 @@
-"""Messages of any size over gRPC, with grpcio.
+"""Transfers of messages of any size over gRPC, with grpcio.
 
-A service needs a method with a stream of frames, ``rpc Put(stream proto_splitter.transfer.Frame) returns (...)``.
+A message is sent as a stream of small messages, called frames, so gRPC's size limits and protobuf's
+limit of 2 GiB don't apply. The service needs a method that accepts or returns such a stream,
+``rpc Put(stream proto_splitter.transfer.Frame) returns (...)``.
 The client sends with ``send(stub.Put, message)``, and the server receives with
-``receive(request_iterator, Type, context=context)``. Messages of any size pass gRPC's default
-limits, including those over protobuf's 2 GiB. ``proto_splitter.grpc.aio`` has the same functions
-for ``grpc.aio``.
+``receive(request_iterator, Type, context=context)``. ``proto_splitter.grpc.aio`` has the same
+functions for ``grpc.aio``.
 """
 
 from __future__ import annotations
@@ -68,12 +69,13 @@ def frames(
     Args:
         source: A protobuf message, a :class:`proto_splitter.File`, a path, bytes, or an object with
             ``read`` and ``seek``. A chunked file is merged while it is sent.
-        message: The full name of the type, unless the source is a message or a ``File``.
-        schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
-        token: The ``ResumeToken`` of a receiver that already has a part of the message.
+        message: The full name of the message's type, unless the source is a message or a ``File``.
+        schema: A serialized ``FileDescriptorSet`` with the type, unless the type is built in.
+        token: The ``ResumeToken`` of a receiver that already has a part of the message. By default,
+            all frames are returned.
         progress: Called with the bytes done and the total.
-        options: ``max_chunk_size`` and ``max_frame_size`` in bytes, ``compression_level`` of zstd
-            (pieces that hardly shrink are sent uncompressed), ``session``.
+        options: ``max_chunk_size``, ``max_frame_size``, ``compression_level`` and ``session``, as
+            for :func:`send`.
     """
     make = sender_of(source, message, schema, **options)
     return _iterate(Outgoing(make(token), progress))
@@ -100,21 +102,22 @@ def send(
     session: bytes = b"",
     **call_options: Any,
 ) -> Any:
-    """Sends a message of any size with a stub's method, and returns the call's response.
+    """Sends a message of any size by calling a stub's method, and returns the call's response.
 
     Args:
-        call: A method of a stub that takes a stream of frames, such as ``stub.Put``.
-        source: As in :func:`frames`, as are ``message`` and ``schema``.
-        resume: A method of the stub that answers a ``ResumeToken`` with the receiver's token. If
-            given, a transfer whose connection breaks is resumed.
+        call: A method of a stub that accepts a stream of frames, such as ``stub.Put``.
+        source: The message, as for :func:`frames`. ``message`` and ``schema`` are also the same.
+        resume: A method of the stub that accepts a ``ResumeToken`` with a session, and returns the
+            receiver's token. If given, a transfer whose connection breaks is resumed.
         attempts: Maximum number of consecutive attempts in which no new chunk arrives.
-        pause: Seconds before the second attempt. The pause doubles with each later attempt.
+        pause: Pause before the second attempt, in seconds. Each further pause is twice as long.
         progress: Called with the bytes done and the total.
         max_chunk_size: Maximum size of each chunk, in bytes; 32 MiB unless given.
         max_frame_size: Maximum size of each frame, in bytes; 1 MiB unless given.
-        compression_level: Level of zstd compression. Pieces that hardly shrink are sent
-            uncompressed.
-        session: The name under which the receiver keeps the received chunks; random by default.
+        compression_level: Level of zstd compression; by default, nothing is compressed. Pieces that
+            hardly shrink are sent uncompressed.
+        session: The name under which the receiver keeps the received chunks. With ``resume``, the
+            default is a random name.
         call_options: Options of the call, such as grpcio's ``timeout`` and ``metadata``.
 
     Raises:
@@ -146,7 +149,7 @@ def send(
 
 
 def _ask(resume: Callable[[Any], Any], session: bytes, retry: Retry, broken: Exception) -> Any:
-    """Requests the receiver's state until the receiver answers."""
+    """Asks the receiver for its token until it answers. Finally gives up and raises ``broken``."""
     from ..transfer import transfer_pb2
 
     while True:
@@ -180,16 +183,18 @@ def receive(
     """Receives a protobuf message of any size.
 
     Args:
-        frames: The ``request_iterator`` of a servicer's method, or the response of a call.
-        message_class: The class of the message. Messages of other types are refused.
-        context: The servicer's context. If given, an error ends the call with a status that has a
-            message and details; otherwise, the error is raised.
+        frames: The frames: the ``request_iterator`` of a servicer's method, or the response of a
+            call.
+        message_class: The class of the message. Messages of other types are rejected.
+        context: The servicer's context. If given, an error ends the call with a status that has the
+            error's message and details; otherwise, the error is raised.
         pending: An interrupted transfer to continue.
-        inbox: An inbox that keeps interrupted transfers, so that the sender's session can continue.
+        inbox: An inbox that keeps interrupted transfers, so that a sender can resume its session.
         max_message_size: Maximum size of the message, in bytes; 64 GiB unless given.
-        folder: The folder for received chunks. Default: the folder for temporary files.
-        idle_timeout: The maximum time without a frame, in seconds.
-        timeout: The maximum time for the whole transfer, in seconds.
+        folder: The folder for a temporary file with received chunks; by default, the system's
+            folder for temporary files.
+        idle_timeout: Maximum time between two frames, in seconds; ``None`` for no limit.
+        timeout: Maximum time for the whole transfer, in seconds; ``None`` for no limit.
         progress: Called with the bytes received and the total.
 
     Raises:
@@ -197,7 +202,7 @@ def receive(
         ChecksumError: If the data was changed during the transfer.
         LimitError: If the message is too large.
         TimeoutError: If frames don't arrive in time.
-        OSError: If the transfer breaks off.
+        OSError: If the frames end before the message is complete.
     """
 
     def make() -> Pending:
@@ -225,11 +230,14 @@ def receive_file(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Receives a message into a file, which appears complete or not at all. Returns its size.
+    """Receives a message, writes it to a file, and returns its size in bytes.
+
+    The file appears complete or not at all.
 
     Args:
-        target: The file. With ``force``, replaces an existing file.
-        message_type: The full name of the only accepted type.
+        target: The path of the file.
+        message_type: The full name of the only accepted message type; by default, all are accepted.
+        force: Overwrites an existing file.
 
     The other arguments and the exceptions are the same as in :func:`receive`.
     """
@@ -257,10 +265,10 @@ def receive_open(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> File:
-    """Receives a message as an open file, whose parts are read on demand.
+    """Receives a message, and returns it as an open file, whose parts are read on demand.
 
-    Takes the arguments of :func:`receive`, except that the type is given as in
-    :func:`proto_splitter.open`.
+    Accepts the arguments of :func:`receive`, but the message's type is given by ``message`` and
+    ``schema``, as for :func:`proto_splitter.open`.
     """
 
     def make() -> Pending:
@@ -273,9 +281,9 @@ def receive_open(
 
 
 class Arriving:
-    """A message that can be read while it arrives, from :func:`receive_arriving`.
+    """A message that can be read while it arrives; returned by :func:`receive_arriving`.
 
-    Chunks are compared with their checksums before they can be read. Use the object in a ``with``
+    Each chunk is compared with its checksum before it can be read. Use the object in a ``with``
     statement, or call :meth:`close`, which ends the transfer.
     """
 
@@ -322,29 +330,29 @@ class Arriving:
 
     @property
     def file(self) -> File:
-        """The message. Reading a part that hasn't arrived waits for the part."""
+        """The message, as an open file. Reading a part that hasn't arrived yet waits for it."""
         if self._file is None:
             raise ValueError("I/O operation on closed file")
         return self._file
 
     @property
     def chunks(self) -> tuple[int, int]:
-        """The number of complete chunks, and the number of all chunks."""
+        """The number of chunks that have arrived completely, and the total number of chunks."""
         return self._pending.chunks
 
     def complete(self) -> File:
         """Waits for the end of the transfer, and returns the whole message after verifying it.
 
-        Raises the same errors as :func:`receive`.
+        Raises the same exceptions as :func:`receive`.
         """
         self._ended.wait()
         self._raise()
         return _told(lambda: self._whole(self._pending), self._frames, self._context)
 
     def close(self) -> None:
-        """Closes the file, and ends a running transfer."""
+        """Closes the file, and ends the transfer if it is still running."""
         if not self._ended.is_set():
-            # This makes the next push of a frame fail.
+            # Beginning another transfer makes the next push of a frame fail.
             self._pending.begin()
             if hasattr(self._frames, "cancel"):
                 self._frames.cancel()
@@ -375,9 +383,10 @@ def receive_arriving(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> Arriving:
-    """Receives a message that can be read while it arrives.
+    """Begins to receive a message, and returns an object to read it from while it arrives.
 
-    Returns once the message's trailer has arrived. Takes the arguments of :func:`receive_open`.
+    Returns as soon as the message's trailer, which describes its chunks, has arrived. Accepts the
+    arguments of :func:`receive_open`, except ``inbox``.
     """
     kept = pending or Pending(
         message_type=message, max_message_size=max_message_size, folder=folder
@@ -417,7 +426,7 @@ def _received(
 
 
 def _told(step: Callable[[], T], frames: Any, context: Any) -> T:
-    """Runs a step. If it fails, informs the peer and stops requesting frames."""
+    """Calls ``step``. If it fails, stops requesting frames, and ends the call with a status."""
     try:
         return step()
     except Exception as error:
@@ -442,7 +451,7 @@ def _drive(
     progress: Progress | None,
     look: Callable[[], None] | None = None,
 ) -> Pending:
-    """Pushes all frames, and calls ``look`` after each frame."""
+    """Pushes all frames to the pending transfer, and calls ``look`` after each frame."""
     session, turn = b"", 0
     begun = time.monotonic()
     try:
@@ -473,7 +482,7 @@ def _drive(
 
 
 def _pulled(frames: Iterable[Any], idle_timeout: float | None) -> Iterator[Any]:
-    """Yields the frames. Another thread requests them, so that a stalled peer is detected."""
+    """Yields the frames. Another thread requests them, so that waiting for one can time out."""
     if idle_timeout is None:
         yield from frames
         return

@@ -1,4 +1,4 @@
-"""Transfers and statuses, shared by both variants of gRPC for Python."""
+"""Transfers and gRPC statuses, for both APIs of grpcio: ``grpc`` and ``grpc.aio``."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 #: transfer.
 Progress = Callable[[int, int], object]
 
-#: Maximum time without a frame, in seconds.
+#: Default maximum time between two frames, in seconds.
 IDLE_TIMEOUT = 60.0
 
-#: Options for a server or a channel that receives, which limit reading ahead to 2 MiB. By default,
-#: the faster the connection seems, the further grpcio reads ahead: over 100 MiB if the receiver is
-#: slow.
+#: Options for a server or channel that receives, which limit grpcio to reading 2 MiB ahead. By
+#: default, grpcio reads further ahead if the connection seems faster: over 100 MiB if the receiver
+#: is slow.
 READ_AHEAD: tuple[tuple[str, int], ...] = (
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 2 << 20),
@@ -43,14 +43,14 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class Outgoing:
-    """The frames of one message, which are created on request."""
+    """The frames of one message to send, each created on request."""
 
     def __init__(self, sender: _core.Sender, progress: Progress | None) -> None:
         self._sender = sender
         self._total = len(sender)
         self._done = 0
         self._progress = progress
-        #: The exception that the source raised, which the call doesn't report.
+        #: The exception that reading the source raised, since the failed call doesn't report it.
         self.error: BaseException | None = None
 
     def next(self) -> Any:
@@ -79,7 +79,10 @@ def sender_of(
     compression_level: int | None = None,
     session: bytes = b"",
 ) -> Callable[[Any], _core.Sender]:
-    """Returns a function that creates senders for the missing part. Serializes only once."""
+    """Returns a function that creates a sender for the part that a ``ResumeToken`` lacks.
+
+    A message is serialized only once, for all senders.
+    """
     if _messages.is_message(source):
         message, schema = _messages.schema_of(source)
         given: Any = _messages.source_of(source)
@@ -105,7 +108,7 @@ def sender_of(
 
 
 class Retry:
-    """A counter of attempts, which determines the pause before the next attempt."""
+    """A counter of failed attempts, which determines the pause before the next attempt."""
 
     def __init__(self, attempts: int, pause: float) -> None:
         self._attempts, self._pause = attempts, pause
@@ -113,7 +116,7 @@ class Retry:
         self._chunks = 0
 
     def pause(self) -> float | None:
-        """Returns the seconds to wait, or ``None`` to give up."""
+        """Returns the pause before the next attempt, in seconds; ``None`` if there is none left."""
         self._left -= 1
         if self._left <= 0:
             return None
@@ -121,27 +124,33 @@ class Retry:
         return pause
 
     def arrived(self, chunks: int) -> None:
-        """Records the number of chunks that the receiver has."""
+        """Records the number of chunks that the receiver has. An increase resets the counter."""
         if chunks > self._chunks:
             self._chunks = chunks
             self._left, self._next = self._attempts, self._pause
 
 
 def is_broken(error: Any) -> bool:
-    """Returns true if a call failed because its connection broke, and can be resumed."""
+    """Returns true if a call failed because its connection broke, so it can be resumed."""
     code, details = error.code(), error.details() or ""
     if code == grpc.StatusCode.INTERNAL:
-        # If a stream ends before its status has arrived, a write in grpc.aio fails with this
-        # status, whatever the reason. If the peer has answered, the next attempt gets the answer.
+        # If a stream ends before its status has arrived, a write in grpc.aio fails with INTERNAL,
+        # whatever the reason. If the peer has answered, the next attempt gets the answer.
         return "RST_STREAM" in details or details == "Internal error from Core"
     return code == grpc.StatusCode.UNAVAILABLE or "RST_STREAM" in details
 
 
 class Pending:
-    """The received part of a transfer, in a temporary file, from which it can be resumed.
+    """The received part of an interrupted transfer, in a temporary file.
 
-    ``receive(frames, Type, pending=pending)`` continues the transfer if the sender used
-    :attr:`token`; otherwise, the transfer starts again.
+    ``receive(frames, Type, pending=pending)`` continues the transfer if the sender created the
+    frames with :attr:`token`; otherwise, the transfer starts again.
+
+    Args:
+        message_type: The full name of the only accepted message type; by default, all are accepted.
+        max_message_size: Maximum size of the message, in bytes; 64 GiB unless given.
+        max_chunks: Maximum number of chunks.
+        folder: The folder for the temporary file; by default, the system's.
     """
 
     def __init__(
@@ -163,21 +172,21 @@ class Pending:
         self._lock = threading.Lock()
         self._turn = 0
         self._done = 0
-        #: The time of the last frame; before the first frame, the time when the transfer began.
+        #: The time at which the last frame arrived; before the first frame, the transfer's begin.
         self.touched = time.monotonic()
 
     @property
     def token(self) -> Any:
-        """The state that a sender needs to resume: a ``ResumeToken``."""
+        """The ``ResumeToken`` from which a sender can resume the transfer."""
         return transfer_pb2.ResumeToken.FromString(self._native.token())
 
     @property
     def chunks(self) -> tuple[int, int]:
-        """The number of complete chunks, and the number of all chunks."""
+        """The number of chunks that have arrived completely, and the total number of chunks."""
         return self._native.chunks()
 
     def begin(self) -> int:
-        """Begins a transfer, and ends an earlier transfer that is still running."""
+        """Begins a transfer and returns its number. Ends an earlier one that is still running."""
         with self._lock:
             self._native.break_off()
             self._turn += 1
@@ -224,20 +233,20 @@ class Pending:
         return File(self._native.handle(message, schema), "a transfer")
 
     def arriving(self, message: str | None, schema: bytes | None) -> File | None:
-        """Returns the arriving message, or ``None`` before its trailer has arrived."""
+        """Returns the message as an open file; ``None`` if its trailer hasn't arrived yet."""
         handle = self._native.arriving(message, schema)
         return None if handle is None else File(handle, "a transfer")
 
 
 class Inbox:
-    """A store for interrupted transfers, by the session that the sender named.
+    """A store for interrupted transfers, by the name of the sender's session.
 
-    Pass the inbox to ``receive``, and answer ``Resume`` calls with :meth:`token`.
+    Pass the inbox to ``receive``, and answer calls of a method ``Resume`` with :meth:`token`.
 
     Args:
-        max_pending: Maximum number of transfers to keep. The least recently used transfer is
-            dropped first.
-        keep: Seconds to keep a transfer after its last frame.
+        max_pending: Maximum number of transfers to keep. If there are more, the least recently used
+            transfer is dropped.
+        keep: Time to keep a transfer after its last frame, in seconds.
     """
 
     def __init__(self, *, max_pending: int = 16, keep: float = 600.0) -> None:
@@ -246,10 +255,10 @@ class Inbox:
         self._pending: dict[bytes, Pending] = {}
 
     def token(self, question: Any) -> Any:
-        """Returns the state of the session that a ``ResumeToken`` names.
+        """Returns the ``ResumeToken`` of the session that the sender's ``ResumeToken`` names.
 
-        A sender that requests its token has abandoned the running transfer, so later frames of this
-        transfer are rejected.
+        A sender that calls this has abandoned its previous attempt, so frames of the attempt that
+        arrive later are rejected. The token is empty if the session is unknown.
         """
         with self._lock:
             found = self._pending.get(question.session)
@@ -276,14 +285,17 @@ class Inbox:
 
 
 def late(message: str, code: Any) -> TimeoutError:
-    """Creates an error with this status code."""
+    """Returns a ``TimeoutError`` with a gRPC status code."""
     error = TimeoutError(message)
     error.grpc_code = code.value[0]  # type: ignore[attr-defined]
     return error
 
 
 def status_of(error: BaseException) -> tuple[Any, str, tuple[tuple[str, bytes], ...]] | None:
-    """Converts an error from this package to the code, message and metadata of a status."""
+    """Converts an error to the code, message and metadata of a gRPC status.
+
+    Returns ``None`` if the error isn't from this package.
+    """
     code = getattr(error, "grpc_code", None)
     if code is None:
         return None
@@ -293,7 +305,10 @@ def status_of(error: BaseException) -> tuple[Any, str, tuple[tuple[str, bytes], 
 
 
 def detail(error: Any) -> Any:
-    """Returns the location in an ``RpcError`` as an ``ErrorDetail``, or ``None``."""
+    """Returns the location of the problem that an ``RpcError`` reports, as an ``ErrorDetail``.
+
+    Returns ``None`` if the error contains no location.
+    """
     for key, value in error.trailing_metadata() or ():
         if key == _DETAILS:
             data = _core.transfer_detail(value)

@@ -1,6 +1,8 @@
-"""Messages of any size over ``grpc.aio``: ``await send(stub.Put, message)``, ``await receive(frames, Type)``.
+"""Transfers of messages of any size over ``grpc.aio``, like :mod:`proto_splitter.grpc`.
 
-Reading, merging and writing run on threads, so they don't block the event loop.
+The client sends with ``await send(stub.Put, message)``, and the server receives with
+``await receive(frames, Type)``. Reading, merging and writing run on other threads, so they don't
+block the event loop.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ async def frames(
     progress: Progress | None = None,
     **options: Any,
 ) -> AsyncIterator[Any]:
-    """Returns the frames of a message of any size, like :func:`proto_splitter.grpc.frames`."""
+    """Yields the frames of a message of any size, like :func:`proto_splitter.grpc.frames`."""
     make = sender_of(source, message, schema, **options)
     outgoing = Outgoing(await asyncio.to_thread(make, token), progress)
     async for frame in _iterate(outgoing):
@@ -89,7 +91,7 @@ async def send(
     session: bytes = b"",
     **call_options: Any,
 ) -> Any:
-    """Sends a message of any size and returns the response: :func:`proto_splitter.grpc.send`."""
+    """Sends a message and returns the response, like :func:`proto_splitter.grpc.send`."""
     if resume is not None and not session:
         session = os.urandom(16)
     make = sender_of(
@@ -107,7 +109,7 @@ async def send(
         try:
             return await call(_iterate(outgoing), **call_options)
         except (grpc.RpcError, asyncio.CancelledError) as error:
-            # A source that raises cancels the call.
+            # An exception from the source cancels the call.
             if outgoing.error is not None:
                 raise outgoing.error from error
             if isinstance(error, asyncio.CancelledError) or resume is None:
@@ -143,7 +145,7 @@ async def receive(
     folder: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> M:
-    """Receives a message of any size: :func:`proto_splitter.grpc.receive`."""
+    """Receives a message of any size, like :func:`proto_splitter.grpc.receive`."""
 
     def make() -> Pending:
         name = message_class.DESCRIPTOR.full_name
@@ -162,7 +164,7 @@ async def receive_file(
     folder: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> int:
-    """Receives a message into a file: :func:`proto_splitter.grpc.receive_file`."""
+    """Receives a message into a file, like :func:`proto_splitter.grpc.receive_file`."""
 
     def make() -> Pending:
         return Pending(message_type=message_type, max_message_size=max_message_size, folder=folder)
@@ -179,7 +181,7 @@ async def receive_open(
     folder: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> File:
-    """Receives a message as an open file: :func:`proto_splitter.grpc.receive_open`."""
+    """Receives a message as an open file, like :func:`proto_splitter.grpc.receive_open`."""
 
     def make() -> Pending:
         return Pending(message_type=message, max_message_size=max_message_size, folder=folder)
@@ -188,10 +190,10 @@ async def receive_open(
 
 
 class Arriving:
-    """A message that can be read while it arrives: :class:`proto_splitter.grpc.Arriving`.
+    """A message that can be read while it arrives, like :class:`proto_splitter.grpc.Arriving`.
 
-    Reading a part that hasn't arrived blocks, so read ``file`` in ``asyncio.to_thread``. Use the
-    object in an ``async with`` statement, or call :meth:`close`.
+    Reading a part that hasn't arrived yet blocks the thread, so read ``file`` with
+    ``asyncio.to_thread``. Use the object in an ``async with`` statement, or call :meth:`close`.
     """
 
     def __init__(
@@ -205,7 +207,7 @@ class Arriving:
     ) -> None:
         self._frames, self._pending, self._context = frames, pending, context
         self._ended, self._whole = ended, whole
-        #: The message.
+        #: The message, as an open file.
         self.file = file
 
     async def __aenter__(self) -> Arriving:
@@ -216,7 +218,7 @@ class Arriving:
 
     @property
     def chunks(self) -> tuple[int, int]:
-        """The number of complete chunks, and the number of all chunks."""
+        """The number of chunks that have arrived completely, and the total number of chunks."""
         return self._pending.chunks
 
     async def complete(self) -> File:
@@ -228,9 +230,9 @@ class Arriving:
         return await _told(step, self._frames, self._context)
 
     def close(self) -> None:
-        """Closes the file, and ends a running transfer."""
+        """Closes the file, and ends the transfer if it is still running."""
         if not self._ended.cancel() and not self._ended.cancelled():
-            # Nobody waits for the end of the transfer anymore, so errors don't matter.
+            # The transfer has ended. Retrieves its exception, so that asyncio doesn't report it.
             self._ended.exception()
         self.file.close()
 
@@ -248,7 +250,7 @@ async def receive_arriving(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> Arriving:
-    """Receives a message to read while it arrives: :func:`proto_splitter.grpc.receive_arriving`."""
+    """Begins to receive a message, like :func:`proto_splitter.grpc.receive_arriving`."""
     kept = pending or Pending(
         message_type=message, max_message_size=max_message_size, folder=folder
     )
@@ -292,7 +294,7 @@ async def _received(
 
 
 async def _told(step: Callable[[], Awaitable[T]], frames: Any, context: Any) -> T:
-    """Runs a step. If it fails, informs the peer and stops requesting frames."""
+    """Calls ``step``. If it fails, stops requesting frames, and ends the call with a status."""
     try:
         return await step()
     except Exception as error:

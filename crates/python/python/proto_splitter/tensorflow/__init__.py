@@ -1,20 +1,23 @@
 """Saving and loading models of any size in TensorFlow.
 
-Call ``enable()`` once, before functions are traced; then ``tf.saved_model.save`` writes models
-that any unmodified TensorFlow loads, however large their constants are::
+Call ``enable()`` once, before functions are traced. Afterwards, ``tf.saved_model.save`` writes
+models with constants of any size, which any unmodified TensorFlow can load::
 
     import proto_splitter.tensorflow as pst
 
     pst.enable()
     tf.saved_model.save(model, "model")
 
-Large constants in functions are captured during tracing, and stored in a checkpoint under
-``assets/`` that the saved model reads itself. A model without large constants is saved unchanged:
-``saved_model.pb`` has the same bytes as without this package. A TensorFlow function is replaced
-only if its source is known; ``status()`` lists the replaced functions.
+While a function is traced, its large constants are captured, instead of being part of its graph.
+They are saved in a checkpoint under ``assets/``, which the saved model's graph reads when the model
+is loaded. A model without large constants is saved unchanged: ``saved_model.pb`` has the same bytes
+as without this package.
 
-Importing this module doesn't import TensorFlow; ``import proto_splitter.tensorflow.auto`` enables
-the module as soon as TensorFlow is imported.
+This package replaces some functions of TensorFlow, each only if its source is known. ``status()``
+lists them.
+
+Importing this module doesn't import TensorFlow. ``import proto_splitter.tensorflow.auto`` calls
+``enable()`` as soon as TensorFlow is imported.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ __all__ = [
     "status",
 ]
 
-#: Default minimum size of constants to capture.
+#: Default minimum size of constants to capture: 1 MiB.
 DEFAULT_MIN_SIZE = "1MiB"
 
 _SEAMS: dict[Seam, Callable[[Any], Any]] = {
@@ -132,15 +135,18 @@ _SEAMS: dict[Seam, Callable[[Any], Any]] = {
         "the functions behind saved_model_cli read models in chunks",
     ): _load.read_model,
 }
-#: The module whose flag disables ``SaveOptions(experimental_image_format=True)``.
+#: A module, and its flag that disables ``SaveOptions(experimental_image_format=True)``.
 _OPTIONS = ("tensorflow.python.saved_model.save_options", "is_oss")
-#: Modules with a slot for a splitter. In TensorFlow from PyPI, the slot is empty.
+#: Modules that use a module ``proto_splitter``, which TensorFlow from PyPI lacks.
 _SLOTS = ("tensorflow.python.saved_model.save", "tensorflow.python.saved_model.builder_impl")
 _SLOT = "proto_splitter"
 
 
 class _Installed:
-    """The installed replacements, which stay in place until the last holder releases them."""
+    """The installed replacements, which are reverted when their last user releases them.
+
+    The users are :func:`enable` and each :func:`enabled` block.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -186,15 +192,15 @@ class _Installed:
 _installed = _Installed()
 
 
-#: The earliest versions that can save models.
+#: The earliest versions of packages with which saving a model works.
 _EARLIEST = {"protobuf": (3, 20, 3), "tensorflow": (2, 16)}
 
 
 def _check_packages() -> None:
-    """Raises ``ImportError`` early for packages that would otherwise make a save fail late."""
+    """Raises ``ImportError`` for packages that are too old, before they make a save fail late."""
     import google.protobuf
 
-    # Doesn't import TensorFlow, since that takes long.
+    # TensorFlow isn't imported for this check, since that takes long.
     tensorflow = sys.modules.get("tensorflow")
     found = {
         "protobuf": google.protobuf.__version__,
@@ -236,19 +242,20 @@ def enable(
 ) -> list[SeamStatus]:
     """Makes TensorFlow save and load models of any size, in the whole process.
 
-    Call it before functions are traced. Constants in functions that were traced earlier are saved,
-    too, but take as much memory as before, and can't exceed 2 GiB in total.
+    Call this function before functions are traced. Constants in functions that were traced earlier
+    are also saved, but take as much memory as without this package, and can't exceed 2 GiB in
+    total.
 
     Args:
-        capture: Captures large constants while tracing.
-        min_size: Minimum size of constants to capture, in bytes. TensorFlow handles smaller ones.
-        format: ``assets`` for a model that any TensorFlow loads; ``variables`` for a model that any
-            TensorFlow can also save again, with captured constants as variables; ``cpb`` for a
-            chunked file, which can only be loaded with this package.
+        capture: Captures large constants while functions are traced.
+        min_size: Minimum size of constants to capture, in bytes. Smaller constants stay in graphs.
+        format: ``assets`` for a model that any TensorFlow can load; ``variables`` for a model that
+            any TensorFlow can load and save again, since captured constants are saved as variables;
+            ``cpb`` for a chunked file, which can only be loaded with this package.
             ``SaveOptions(experimental_image_format=True)`` also requests a chunked file.
         progress: Called with the bytes done and the total while large constants are written;
-            ``True`` for a bar on standard error. An exception in the callback ends the save like
-            Ctrl-C, without leaving partial files.
+            ``True`` for a bar on standard error. An exception in this function ends the save, as
+            Ctrl-C does, without leaving partial files.
 
     Returns:
         The result of :func:`status`.
@@ -258,8 +265,8 @@ def enable(
         ValueError: If a size or the format is invalid.
 
     Warns:
-        RuntimeWarning: If the source of a TensorFlow function is unknown. The warning names the
-            function, which keeps its behavior. The other functions are replaced.
+        RuntimeWarning: If the source of a TensorFlow function to replace is unknown. The warning
+            names the function, which isn't replaced. The other functions are replaced.
     """
     wanted = _settings(capture, min_size, format, progress)
     with _installed.lock:
@@ -287,10 +294,10 @@ def enabled(
     format: str = "assets",
     progress: Progress | bool | None = None,
 ) -> Iterator[None]:
-    """Enables the same behavior as :func:`enable`, for this thread and within a ``with`` statement.
+    """Enables the behavior of :func:`enable`, but only in this thread and a ``with`` statement.
 
     Raises:
-        ImportError: If there is no TensorFlow.
+        ImportError: If TensorFlow or protobuf is missing or too old.
         ValueError: If a size or the format is invalid.
     """
     wanted = _settings(capture, min_size, format, progress)
@@ -303,10 +310,10 @@ def enabled(
 
 
 def status() -> list[SeamStatus]:
-    """Returns the status of each TensorFlow function to replace, with the reason for a failure.
+    """Returns the status of each TensorFlow function to replace, with the reason if it can't be.
 
     Raises:
-        ImportError: If there is no TensorFlow.
+        ImportError: If TensorFlow isn't installed.
     """
     import tensorflow  # noqa: F401
 
@@ -326,9 +333,9 @@ def save(
 ) -> None:
     """Saves a model of any size like ``tf.saved_model.save``, without :func:`enable`.
 
-    Large constants in functions that are traced while saving are captured. Functions that were
-    traced earlier have their constants in their graphs, which takes more memory: see
-    :func:`enable`.
+    Large constants are captured in functions that are traced while the model is saved. Functions
+    that were traced earlier have their constants in their graphs, which takes more memory; see
+    :func:`enable`, which also describes ``min_size``, ``format`` and ``progress``.
 
     Raises:
         OSError: If the folder can't be written.
@@ -341,14 +348,14 @@ def save(
 
 
 def load(export_dir: str | os.PathLike[str], tags: Any = None, options: Any = None) -> Any:
-    """Loads a folder in any form, like ``tf.saved_model.load``, without :func:`enable`.
+    """Loads a SavedModel in any form, like ``tf.saved_model.load``, without :func:`enable`.
 
-    A chunked model is first externalized to a temporary folder, which exists as long as the
-    returned object. The model's constants are in memory only once.
+    A chunked model is first converted to a temporary folder with :func:`externalize`. The folder
+    exists as long as the returned object. The model's constants are in memory only once.
 
     Raises:
-        OSError: If there is no model.
-        Error: If the file is damaged.
+        OSError: If the folder contains no model.
+        Error: If the model's file is damaged.
     """
     import tensorflow as tf
 
@@ -359,18 +366,20 @@ def load(export_dir: str | os.PathLike[str], tags: Any = None, options: Any = No
 def import_graph_def(
     source: Any, name: str | None = None, *, min_size: int | str = DEFAULT_MIN_SIZE
 ) -> None:
-    """Imports a GraphDef of any size, a ``.pb`` or ``.cpb``, like ``tf.import_graph_def``.
+    """Imports a GraphDef of any size into the current graph, like ``tf.import_graph_def``.
 
-    Call it while a function is being built, as in ``tf.compat.v1.wrap_function``. Large constants
-    in the main graph become captures of this function.
+    The current graph must belong to a TensorFlow function that is being built, as in
+    ``tf.compat.v1.wrap_function``. Large constants in the main graph of the GraphDef become
+    captures of this TensorFlow function.
 
     Args:
-        source: A source for :func:`proto_splitter.open`.
-        name: The prefix of node names; ``import`` by default.
-        min_size: Smaller constants stay in the graph.
+        source: A ``.pb`` or ``.cpb``, or another source for :func:`proto_splitter.open`.
+        name: The prefix of the imported nodes' names; ``import`` by default.
+        min_size: Minimum size of constants to capture, in bytes. Smaller constants stay in the
+            graph.
 
     Raises:
-        ValueError: If no function is being built.
+        ValueError: If no TensorFlow function is being built.
         OSError: If the file doesn't exist.
         Error: If the file is damaged.
     """

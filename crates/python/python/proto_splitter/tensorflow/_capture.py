@@ -1,4 +1,7 @@
-"""Capturing large constants during tracing, and keeping them out of the saved graph."""
+"""Replacements for TensorFlow functions: large constants are captured while functions are traced.
+
+The replacements also keep the captured constants out of the saved graph.
+"""
 
 from __future__ import annotations
 
@@ -14,62 +17,62 @@ from typing import Any
 #: Number of bytes to compare or hash at once: 4 MiB.
 _STEP = 4 << 20
 
-#: Vectors of whole numbers smaller than this, in bytes, may be shapes, or parts of shapes: 64 KiB.
+#: Integer vectors smaller than this, in bytes, aren't captured, since they may be shapes: 64 KiB.
 _LARGEST_SHAPE = 64 << 10
 
-#: TensorFlow's alignment of tensors, in bytes. It copies tensors that aren't aligned.
+#: Alignment, in bytes, without which TensorFlow copies the memory of a tensor.
 _ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of the replacements."""
+    """The settings of the replacements for TensorFlow functions."""
 
     #: Minimum size of a constant to capture, in bytes.
     min_size: int
-    #: True if constants are captured while tracing.
+    #: True if large constants are captured while functions are traced.
     capture: bool
-    #: ``assets`` or ``variables`` for a model that any TensorFlow loads, or ``cpb``.
+    #: The form of saved models: ``assets``, ``variables`` or ``cpb``; see `enable`.
     format: str
-    #: Called with the bytes done and the total while a model is written.
+    #: A function that is called with the bytes done and the total while a model is written.
     progress: Callable[[int, int], object] | None = None
 
 
 @dataclass
 class Saving:
-    """A save in progress."""
+    """The state of a save in progress."""
 
     settings: Settings
-    #: The values that the exported graph's constants lack, by node name.
+    #: Tensors with the values that constants of the exported graph lack, by node name.
     values: dict[str, Any] = field(default_factory=dict)
-    #: True if variables are saved, so that captured constants can become variables.
+    #: True if the save includes variables, so captured constants are saved as variables.
     has_variables: bool = False
     #: Total size of the captured constants that are saved as variables, in bytes.
     variables_size: int = 0
 
 
-#: The settings of this thread, while they differ from the settings of the process, as in `save`.
+#: The settings of this thread, if they differ from the settings of the process, as during `save`.
 _local: ContextVar[Settings | None] = ContextVar("proto_splitter_settings", default=None)
 _saving: ContextVar[Saving | None] = ContextVar("proto_splitter_saving", default=None)
 _everywhere: list[Settings] = []
-#: The reason why the functions being traced don't capture constants; ``None`` if they do, and empty
-#: if the reason needn't be reported.
+#: The reason why functions being traced in this thread don't capture constants. ``None`` if they
+#: do; empty if the reason needn't be reported.
 _left: ContextVar[str | None] = ContextVar("proto_splitter_left", default=None)
 
 
 def settings() -> Settings | None:
-    """Returns the current settings; ``None`` if TensorFlow's behavior is unchanged."""
+    """Returns the settings of this thread or the process; ``None`` if not enabled."""
     return _local.get() or (_everywhere[-1] if _everywhere else None)
 
 
 def set_everywhere(value: Settings | None) -> None:
-    """Sets the settings of the whole process."""
+    """Sets the settings of the process; ``None`` to restore TensorFlow's behavior."""
     _everywhere[:] = [] if value is None else [value]
 
 
 @contextmanager
 def locally(value: Settings) -> Iterator[None]:
-    """Sets the settings of this thread temporarily."""
+    """Sets the settings of this thread during a ``with`` statement."""
     token = _local.set(value)
     try:
         yield
@@ -79,7 +82,7 @@ def locally(value: Settings) -> Iterator[None]:
 
 @contextmanager
 def saving(value: Saving) -> Iterator[None]:
-    """Marks this thread as saving a model, temporarily."""
+    """Sets the save in progress in this thread during a ``with`` statement."""
     token = _saving.set(value)
     try:
         yield
@@ -88,13 +91,13 @@ def saving(value: Saving) -> Iterator[None]:
 
 
 def current_save() -> Saving | None:
-    """Returns the save that is in progress in this thread."""
+    """Returns the save that is in progress in this thread, or ``None``."""
     return _saving.get()
 
 
 def _is_numeric(dtype: Any) -> bool:
-    """Returns true if the elements are numbers, and have the same bytes as in TensorFlow."""
-    # Types of ml_dtypes, such as bfloat16, are of kind V. Types of 4 and 2 bits are stored
+    """Returns true if a NumPy type is numeric, with the same bytes per element as in TensorFlow."""
+    # Types of ml_dtypes, such as bfloat16, are of kind V. TensorFlow stores types of 4 and 2 bits
     # differently.
     small = dtype.name in ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
     return dtype.kind in "fiubc" or (dtype.kind == "V" and not dtype.hasobject and not small)
@@ -125,7 +128,7 @@ def _tensor_of(array: Any) -> Any:
     is_known = array.dtype.kind in "fiu" and array.dtype.isbuiltin == 1
     if not is_known or not array.dtype.isnative:
         return tf.constant(array)
-    # TensorFlow would make two copies. An aligned copy is used without copying it again.
+    # `tf.constant` would copy twice. TensorFlow uses this aligned copy without another copy.
     room = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
     start = -room.ctypes.data % _ALIGNMENT
     copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -133,12 +136,12 @@ def _tensor_of(array: Any) -> Any:
     return tf.experimental.dlpack.from_dlpack(copy.__dlpack__())
 
 
-#: The attribute that marks tensors made from constants.
+#: The attribute that marks a tensor as made from a captured constant.
 _MARK = "_proto_splitter_constant"
 
 
 class _Made:
-    """Tensors made from arrays, which are reused when a function is traced again."""
+    """The tensors made from captured arrays, which are reused when a function is traced again."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[Any, Any]] = {}
@@ -146,7 +149,7 @@ class _Made:
     def tensor(self, array: Any) -> Any:
         array_of, tensor_of = self._made.get(id(array), (lambda: None, lambda: None))
         tensor = tensor_of()
-        # An array that was modified in the meantime is another constant.
+        # An array that was modified in the meantime needs another tensor.
         if array_of() is array and tensor is not None and _is_same(array, tensor._numpy()):
             return tensor
         tensor = _tensor_of(array)
@@ -165,7 +168,7 @@ _made = _Made()
 
 
 def _large_array(value: Any, dtype: Any, shape: Any, min_size: int) -> Any | None:
-    """Returns the array for a constant, if it should be captured."""
+    """Returns a constant's value as an array; ``None`` if the constant shouldn't be captured."""
     import numpy as np
 
     if shape is not None or not isinstance(value, np.ndarray) or not _is_numeric(value.dtype):
@@ -177,19 +180,19 @@ def _large_array(value: Any, dtype: Any, shape: Any, min_size: int) -> Any | Non
         if wanted.is_quantized or not _is_numeric(np.dtype(wanted.as_numpy_dtype)):
             return None
         value = value.astype(wanted.as_numpy_dtype, copy=False)
-    # TensorFlow misreads numbers in another byte order.
+    # TensorFlow misreads numbers whose byte order isn't native.
     if value.nbytes < min_size or _may_be_shape(value) or not value.dtype.isnative:
         return None
     return value
 
 
 def _may_be_shape(array: Any) -> bool:
-    """Returns true for a value that TensorFlow may need while it traces."""
+    """Returns true if a value may be a shape, which TensorFlow may need while it traces."""
     return array.dtype.kind in "iu" and array.ndim < 2 and array.nbytes < _LARGEST_SHAPE
 
 
 def graph_constant(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces ``ops._create_graph_constant``: a large constant of a function becomes a capture."""
+    """Returns a replacement for ``ops._create_graph_constant`` that captures large constants."""
 
     def _create_graph_constant(
         value: Any, dtype: Any, shape: Any, name: Any, verify_shape: Any, allow_broadcast: Any
@@ -237,16 +240,15 @@ def _try(make: Callable[[Any], Any], array: Any) -> tuple[Any, str | None]:
         return None, f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
-#: Constants that stayed in graphs although captures were enabled: graph and node.
+#: Large constants that stayed in their graphs although captures were enabled, by graph and node.
 _traced: set[tuple[str, str]] = set()
 
 
 def was_traced_here(function: str | None, node: str) -> bool:
-    """Returns true if a constant of a function stayed in its graph although captures are
-    enabled."""
+    """Returns true if a large constant stayed in its graph although captures were enabled."""
     if not function:
         return False
-    # TensorFlow adds a prefix and a number to the name of the graph, except for branches.
+    # A function is named like its graph, with a prefix and a number, unless it is a branch.
     match = re.fullmatch(r"__(?:inference|forward|backward)_(.*)_\d+", function)
     return (match[1] if match else function, node) in _traced
 
@@ -258,7 +260,7 @@ def _is_large(tensor: Any, min_size: int) -> bool:
     return size >= min_size
 
 
-#: Source lines whose constants were left to TensorFlow, so that each line is reported once.
+#: Source lines for which a warning was issued, so that each line is reported only once.
 _told: set[tuple[str, int]] = set()
 
 
@@ -277,7 +279,7 @@ def _warn_left(array: Any, why: str) -> None:
 
 
 def _user_frame() -> tuple[str, int, str]:
-    """Returns the file, line and function of the program that is being traced."""
+    """Returns the file, line and function of the user's code that is being traced."""
     import os
 
     import tensorflow as tf
@@ -285,7 +287,7 @@ def _user_frame() -> tuple[str, int, str]:
 
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     inside = (os.path.dirname(os.path.abspath(tf.__file__)) + os.sep, ours + os.sep)
-    # Maps lines of code that autograph has rewritten to the program's own lines.
+    # `tf_stack` maps lines that autograph has rewritten to lines of the user's code.
     for frame in reversed(list(tf_stack.extract_stack())):
         if not frame.filename.startswith(inside):
             return frame.filename, frame.lineno, frame.name
@@ -293,7 +295,10 @@ def _user_frame() -> tuple[str, int, str]:
 
 
 def create_concrete_function(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces ``tracing_compilation._create_concrete_function``: disables forbidden captures."""
+    """Returns a replacement for ``tracing_compilation._create_concrete_function``.
+
+    Disables captures for functions that may not capture.
+    """
 
     def _create_concrete_function(
         function_type: Any, type_context: Any, func_graph: Any, tracing_options: Any
@@ -313,7 +318,10 @@ def create_concrete_function(original: Callable[..., Any]) -> Callable[..., Any]
 
 
 def trace_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces ``save._trace_gradient_functions``, which only accepts the model's own captures."""
+    """Returns a replacement for ``save._trace_gradient_functions`` that captures no constants.
+
+    The original accepts only captures that the model already has.
+    """
 
     def _trace_gradient_functions(graph: Any, saveable_view: Any) -> Any:
         token = _left.set("")
@@ -326,7 +334,7 @@ def trace_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def static_value(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces ``tensor_util._ConstantValue``: captured constants have a static value."""
+    """Returns a replacement for ``tensor_util._ConstantValue``, for captured constants too."""
 
     def _ConstantValue(tensor: Any, partial: Any) -> Any:
         value = original(tensor, partial)
@@ -337,7 +345,7 @@ def static_value(original: Callable[..., Any]) -> Callable[..., Any]:
             if inner is tensor:
                 if getattr(capture, _MARK, False):
                     return capture.numpy()
-                # The tensor comes from the enclosing graph.
+                # A tensor that was captured from the enclosing graph may be such a capture there.
                 return _ConstantValue(capture, partial) if hasattr(capture, "op") else None
         return None
 
@@ -345,7 +353,7 @@ def static_value(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_uniform(array: Any) -> bool:
-    """Returns true if all elements are equal, such as zeros. TensorFlow then saves only one."""
+    """Returns true if all elements are equal, so that TensorFlow saves only one of them."""
     import numpy as np
 
     flat = array.reshape(-1)
@@ -354,7 +362,7 @@ def is_uniform(array: Any) -> bool:
 
 
 def large_value(tensor: Any, min_size: int) -> Any | None:
-    """Returns the value of a captured tensor that is a large numeric constant."""
+    """Returns the value of a captured tensor; ``None`` if it isn't a large numeric constant."""
     from tensorflow.python.framework import ops
 
     if not isinstance(tensor, ops.EagerTensor) or not tensor.dtype.size:
@@ -367,7 +375,10 @@ def large_value(tensor: Any, min_size: int) -> Any | None:
 
 
 def export_constant(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces ``TrackableConstant._export_to_saved_model_graph``: the graph gets no value."""
+    """Returns a replacement for ``TrackableConstant._export_to_saved_model_graph``.
+
+    Exports a large constant without its value, which is kept in the save in progress.
+    """
 
     def _export_to_saved_model_graph(self: Any, tensor_map: Any, **unused: Any) -> Any:
         from tensorflow.python.framework import constant_op
@@ -381,7 +392,7 @@ def export_constant(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             exported = constant_op.constant(first, dtype=captured.dtype, shape=captured.shape)
         except (TypeError, ValueError):
-            # TensorFlow can't make a constant of this type from a single element.
+            # TensorFlow can't create a constant of this type from a single element.
             return original(self, tensor_map, **unused)
         if not uniform:
             save.values[exported.op.name] = captured

@@ -1,4 +1,4 @@
-"""Importing GraphDefs of any size, while keeping large constants out of the graph's message."""
+"""The import of GraphDefs of any size, whose large constants become captures of a function."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _LARGE_LISTS = "float_val"
 
 
 def _small_node(graph: _handle.File, path: str, node: Any) -> None:
-    """Reads a node without its value."""
+    """Reads a constant node from a GraphDef into ``node``, without the constant's value."""
     node.name = graph.get(f"{path}.name")
     node.op = "Const"
     node.attr["dtype"].type = graph.get(f"{path}.{_TENSOR}.dtype")
-    # The control inputs of the node determine in which frame of a loop it is.
+    # The node's control inputs determine which loop frames it belongs to.
     node.input.extend(
         graph.get(inner) for inner, _ in graph.fields(path) if inner.startswith(f"{path}.input[")
     )
@@ -60,9 +60,14 @@ def import_graph_def(source: Any, name: str | None, min_size: int) -> None:
 
 
 def _enter(graph: Any, name: str) -> str:
-    """Makes the replacement of a constant enter all frames of loops that contain the constant.
+    """Adds ``Enter`` nodes, so that a captured value enters the loop frames of a constant.
 
-    Returns the name of the node that is outside of all frames.
+    Args:
+        graph: The GraphDef to change.
+        name: The name of the placeholder that replaces the constant.
+
+    Returns:
+        The name of the placeholder outside of all frames, to which the value is fed.
     """
     frames = _frames(graph)
     inside = frames.get(name, ())
@@ -91,7 +96,10 @@ def _enter(graph: Any, name: str) -> str:
 
 
 def _frames(graph: Any) -> dict[str, tuple[bytes, ...]]:
-    """Returns the TensorFlow 1 loop frames of each node, outermost first, if it has any."""
+    """Returns the loop frames of TensorFlow 1 that contain each node, the outermost first.
+
+    Returns an empty ``dict`` if the graph has no loops.
+    """
     if not any(node.op in ("Enter", "RefEnter") for node in graph.node):
         return {}
     users: dict[str, list[Any]] = {}

@@ -1,4 +1,4 @@
-"""Loading SavedModels in ``.cpb`` form, which TensorFlow for Python can't read."""
+"""Replacements for TensorFlow functions, which load SavedModels in the form of a ``.cpb``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ._capture import settings
 
 
 def is_chunked(folder: Any) -> bool:
-    """Returns true if TensorFlow would load a folder's model from its chunked form."""
+    """Returns true if a folder's SavedModel exists only as a ``.cpb``: no ``.pb`` or ``.pbtxt``."""
     try:
         name = os.fsdecode(folder)
     except TypeError:
         return False
-    # The order that TensorFlow's own loaders prefer.
+    # The order in which TensorFlow's own loaders look for files.
     forms = (form for form in ("pb", "pbtxt", "cpb") if _has(name, form))
     return next(forms, None) == "cpb"
 
@@ -35,7 +35,7 @@ def _has(folder: str, form: str) -> bool:
 
 
 class LoadableCopy:
-    """A loadable copy of a chunked model's folder, removed together with the loaded model."""
+    """A temporary copy of a chunked model's folder, externalized so that TensorFlow can load it."""
 
     def __init__(self, folder: Any, min_size: int) -> None:
         self._made = tempfile.mkdtemp(prefix="proto_splitter-")
@@ -57,16 +57,19 @@ class LoadableCopy:
             raise
 
     def remove(self) -> None:
-        """Removes the folder."""
+        """Removes the copy."""
         shutil.rmtree(self._made, ignore_errors=True)
 
     def keep_for(self, owner: Any) -> None:
-        """Removes the folder when ``owner`` is collected, or the process ends."""
+        """Makes Python remove the copy when ``owner`` is garbage-collected or the process ends."""
         weakref.finalize(owner, shutil.rmtree, self._made, ignore_errors=True)
 
 
 def load_partial(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces ``load.load_partial``: loads a chunked model, with constants outside the graph."""
+    """Returns a replacement for ``load.load_partial`` that also loads chunked models.
+
+    Large constants of a chunked model are loaded without being part of the graph's message.
+    """
 
     def load_partial(export_dir: Any, filters: Any, tags: Any = None, options: Any = None) -> Any:
         now = settings()
@@ -85,7 +88,10 @@ def load_partial(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def loader_init(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces ``SavedModelLoader.__init__`` of TensorFlow 1, like :func:`load_partial`."""
+    """Returns a replacement for TensorFlow 1's ``SavedModelLoader.__init__``.
+
+    Also loads chunked models, like :func:`load_partial`.
+    """
 
     def __init__(self: Any, export_dir: Any) -> None:
         from tensorflow.python.framework import ops
@@ -100,7 +106,7 @@ def loader_init(original: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException:
             copy.remove()
             raise
-        # The graph into which the model is loaded may read assets when it runs.
+        # The graph into which the model is loaded may read the copy's assets when it runs.
         copy.keep_for(ops.get_default_graph())
 
     return __init__
@@ -108,7 +114,7 @@ def loader_init(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _local(path: str) -> Iterator[str]:
-    """Copies a remote file to local disk temporarily."""
+    """Yields the path of a file; for a remote file, that of a temporary copy on local disk."""
     if not _places.is_remote(path):
         yield path
         return
@@ -119,7 +125,7 @@ def _local(path: str) -> Iterator[str]:
 
 
 def read_model(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces functions that read a folder's ``saved_model.pb``, so that they also read chunks."""
+    """Returns a replacement for functions that read ``saved_model.pb``: also reads a ``.cpb``."""
 
     def read(folder: Any) -> Any:
         if settings() is None or not is_chunked(folder):

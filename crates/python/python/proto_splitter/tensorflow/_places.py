@@ -1,6 +1,6 @@
-"""Model folders, on local disk and on TensorFlow's file systems, such as ``gs://``.
+"""Operations on model folders, on local disk and on TensorFlow's file systems, such as ``gs://``.
 
-Local files are accessed through the operating system, so that errors come from the system.
+Local files aren't accessed through TensorFlow, so that errors are the usual ``OSError``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STEP = 16 << 20
 
 
 def is_remote(path: str) -> bool:
-    """Returns true if a path is on a file system that only TensorFlow supports."""
+    """Returns true if a path is on a file system that is accessed through TensorFlow."""
     return "://" in path
 
 
@@ -39,14 +39,14 @@ def exists(path: str) -> bool:
 
 
 def is_new(path: str) -> bool:
-    """Returns true if no file or folder has this path, or the remote folder is empty.
+    """Returns true if no file or folder has this path, or it is an empty remote folder.
 
-    Returns false if this can't be determined. Writing to the path then fails with the reason.
+    Returns false if this can't be determined, since writing to the path will then report the error.
     """
     if not is_remote(path):
         return not os.path.lexists(path)
     try:
-        # ``gs://`` reports that a folder exists for some seconds after its files were removed.
+        # For some seconds after its files were removed, a folder on ``gs://`` seems to exist.
         if not exists(path):
             return True
         return bool(_gfile().isdir(path)) and not _gfile().listdir(path)
@@ -63,7 +63,7 @@ def remove(path: str) -> None:
 def remove_folder(path: str) -> None:
     """Removes a folder with its contents, as far as possible."""
     if is_remote(path):
-        # Most of these are errors from a store, which aren't OSErrors.
+        # Most errors of remote file systems aren't OSErrors.
         with contextlib.suppress(Exception):
             if _gfile().isdir(path):
                 _gfile().rmtree(path)
@@ -93,10 +93,12 @@ def files_in(folder: str) -> list[str]:
 def copy(source: str, target: str, told: Callable[[int], object] = lambda size: None) -> None:
     """Copies a file from or to a remote path, and creates the target's folder.
 
-    If the file system supports it, the target appears complete or not at all.
+    If the target's file system has an atomic move, the target appears complete or not at all.
 
     Args:
-        told: Called with the size of each piece.
+        source: The path of the file.
+        target: The path of the copy.
+        told: Called with the size of each copied piece, in bytes.
     """
     from tensorflow.python.lib.io import file_io
 
@@ -107,7 +109,7 @@ def copy(source: str, target: str, told: Callable[[int], object] = lambda size: 
         made = f"{target}.proto_splitter-{os.urandom(4).hex()}"
     try:
         with gfile.GFile(source, "rb") as file, gfile.GFile(made, "wb") as out:
-            # Without this write, there would be no file if the source is empty.
+            # Without this write, no file would be created for an empty source.
             out.write(b"")
             while piece := file.read(_STEP):
                 out.write(piece)
@@ -127,14 +129,14 @@ def copy_folder(source: str, target: str) -> None:
 
 
 def _files_of_model(source: str) -> list[str]:
-    """Returns the files in a folder, ``saved_model.pb`` last."""
-    # TensorFlow itself computes the fingerprint afterwards.
+    """Returns the relative paths of the files in a model's folder, ``saved_model.pb`` last."""
+    # The fingerprint is omitted, since TensorFlow computes it again afterwards.
     names = [name for name in files_in(source) if name != "fingerprint.pb"]
     return sorted(names, key=lambda name: (name.startswith("saved_model."), name))
 
 
 def move_model(source: str, target: str) -> list[str]:
-    """Moves all files of a model into a folder, ``saved_model.pb`` last."""
+    """Moves a model's files to a local folder, ``saved_model.pb`` last. Returns their names."""
     names = _files_of_model(source)
     for name in names:
         to = os.path.join(target, name)
@@ -144,7 +146,7 @@ def move_model(source: str, target: str) -> list[str]:
 
 
 def copy_model(source: str, target: str, told: Callable[[int, int], object]) -> list[str]:
-    """Copies a model's files to one of TensorFlow's file systems, ``saved_model.pb`` last."""
+    """Copies a model's files to a remote folder, ``saved_model.pb`` last. Returns their names."""
     names = _files_of_model(source)
     total = sum(os.path.getsize(os.path.join(source, name)) for name in names)
     done = 0
@@ -160,19 +162,22 @@ def copy_model(source: str, target: str, told: Callable[[int, int], object]) -> 
 
 
 class Halves:
-    """The progress of files that are written to local disk and then copied, half for each step."""
+    """The progress of files that are written to local disk and then copied to a remote folder.
+
+    Each step is half of the work.
+    """
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._total = 0
 
     def make(self, done: int, total: int) -> None:
-        """Reports the progress of the first half."""
+        """Reports the progress of writing to local disk."""
         self._total = total
         self._progress(done // 2, total)
 
     def copy(self, done: int, total: int) -> None:
-        """Reports the progress of the second half."""
+        """Reports the progress of copying."""
         whole = self._total or total
         half = whole // 2
         copied = whole - half if done >= total else (whole - half) * done // total

@@ -1,4 +1,4 @@
-"""Replacing TensorFlow functions. Each function is replaced only if its source is known."""
+"""Replacing TensorFlow functions, each only if its source is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-#: Number of hexadecimal digits of a hash to compare.
+#: Number of hexadecimal digits of a source's hash.
 _DIGITS = 12
 
 
@@ -19,24 +19,24 @@ _DIGITS = 12
 class Seam:
     """A TensorFlow function to replace."""
 
-    #: The function's module, below ``tensorflow.python``.
+    #: The name of the function's module, relative to ``tensorflow.python``.
     module: str
     #: The function's name in the module, such as ``Class.method``.
     function: str
-    #: The hashes of the sources for which our replacement was written.
+    #: The hashes of the function's sources for which the replacement was written.
     known: tuple[str, ...]
     #: The purpose of the replacement.
     purpose: str
 
     @property
     def name(self) -> str:
-        """The full name."""
+        """The function's full name."""
         return f"tensorflow.python.{self.module}.{self.function}"
 
 
 @dataclass(frozen=True)
 class SeamStatus:
-    """The state of a seam."""
+    """The state of a TensorFlow function to replace."""
 
     #: The full name of the TensorFlow function.
     name: str
@@ -51,7 +51,7 @@ class SeamStatus:
 
 
 class _Bare(ast.NodeTransformer):
-    """A transformer that removes docstrings and annotations, which don't affect behavior."""
+    """A transformer of syntax trees that removes docstrings and annotations."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         first = node.body[0]
@@ -68,7 +68,7 @@ class _Bare(ast.NodeTransformer):
 
 
 def source_hash(source: str) -> str:
-    """Hashes a function's source, ignoring layout, comments, docstring and annotations.
+    """Returns a hash of a function's source, ignoring layout, comments, docstring and annotations.
 
     >>> source_hash("def f(a: int): return a") == source_hash("def f(a):\\n  return a  # a")
     True
@@ -78,15 +78,15 @@ def source_hash(source: str) -> str:
 
 
 def _tokens(node: object) -> Iterator[str]:
-    """Converts a tree to words that are the same in every version of Python.
+    """Converts a syntax tree to words that are the same in every version of Python.
 
-    ``ast.unparse`` and ``ast.dump`` differ between versions.
+    The results of ``ast.unparse`` and ``ast.dump`` differ between versions.
     """
     if isinstance(node, ast.AST):
         yield type(node).__name__
         for name, value in ast.iter_fields(node):
-            # Fields that later versions of Python added are empty for code that also runs in
-            # earlier versions.
+            # Empty fields are skipped, since later versions of Python have additional fields, which
+            # are empty for code that also runs in earlier versions.
             if name not in ("ctx", "kind", "type_comment") and value not in (None, []):
                 yield name
                 yield from _tokens(value)
@@ -99,7 +99,7 @@ def _tokens(node: object) -> Iterator[str]:
 
 
 def _find(seam: Seam) -> tuple[Any, str, Any]:
-    """Returns the module or class that has the function, the name in it, and the function."""
+    """Returns the module or class that contains a function, the name in it, and the function."""
     owner: Any = importlib.import_module(f"tensorflow.python.{seam.module}")
     *outer, name = seam.function.split(".")
     for part in outer:
@@ -114,7 +114,7 @@ class Patches:
         self._on: dict[Seam, tuple[Any, str, Any, Any, str | None]] = {}
 
     def check(self, seam: Seam) -> SeamStatus:
-        """Returns the state of a seam, without changing it."""
+        """Returns the state of a function, without replacing it."""
 
         def status(found: str | None, refused: str | None) -> SeamStatus:
             return SeamStatus(seam.name, seam.purpose, False, found, refused)
@@ -135,7 +135,7 @@ class Patches:
         return status(found, None)
 
     def apply(self, seam: Seam, replacement: Callable[[Any], Any]) -> SeamStatus:
-        """Replaces a function with ``replacement(function)``, if its source is known."""
+        """Replaces a function with ``replacement(function)`` if its source is known."""
         status = self.check(seam)
         if status.refused is None and not status.on:
             owner, name, original = _find(seam)
@@ -146,10 +146,10 @@ class Patches:
         return status
 
     def revert(self) -> None:
-        """Restores every function that other code hasn't replaced in the meantime."""
+        """Restores the original functions, except those that other code has replaced since."""
         for owner, name, original, ours, _ in self._on.values():
-            # Another replacement that calls ours gets TensorFlow's behavior, since ours is
-            # disabled.
+            # If the replacement from other code calls ours, ours has TensorFlow's behavior from now
+            # on.
             if vars(owner).get(name) is ours:
                 setattr(owner, name, original)
         self._on.clear()

@@ -1,10 +1,11 @@
-"""Saving captured constants as variables, which TensorFlow can save again.
+"""Saving captured constants as variables, so that TensorFlow can save the loaded model again.
 
-When TensorFlow saves a model, each tensor that a function captures becomes a constant. If these
-constants reach 2 GiB, TensorFlow alone can't save the model again. Variables of any size are saved
-in a checkpoint. Therefore, this module replaces captured constants with variables, but only while a
-model is saved: the program's functions keep capturing tensors. In the saved model, a function that
-captures a tensor becomes a function that captures the variable, reads it, and calls the original.
+When TensorFlow saves a model, each tensor that a function captures becomes a constant of the graph.
+If these constants reach 2 GiB in total, TensorFlow without this package can't save the loaded model
+again. Variables don't have this limit, since they are saved in a checkpoint. Therefore, this module
+replaces captured constants with variables, but only in the saved model: the functions of the
+program keep capturing tensors. In the saved model, a function that captures a tensor becomes a
+function that captures the variable, reads it, and calls the original function with its value.
 """
 
 from __future__ import annotations
@@ -15,24 +16,25 @@ from typing import Any
 
 from ._capture import Saving, bytes_of, current_save, is_uniform, large_value
 
-#: Name of a saved model's child that has the variables.
+#: Name of the root's child, in a saved model, that has the variables.
 _CHILD = "_proto_splitter_variables"
 
-#: Name of an externalized model's child that fills the model's variables after loading.
+#: Name of the root's child, in an externalized model, that fills variables after loading.
 _EXTERNALIZED = "_proto_splitter_constants"
 
-#: Name of functions that run before variables are restored.
+#: Name of a resource's function, which runs before variables are restored.
 _CREATE = "_create_resource"
 
-#: Name of the node that calls the original function.
+#: Name of the node, in a function that reads variables, that calls the original function.
 _CALL = "proto_splitter_call"
 
-#: Attributes that identify the result of a function, rather than its implementation.
+#: Attributes that aren't copied to a function that reads variables, since they identify the result
+#: of the original function, rather than its implementation.
 _NOT_OF_READERS = ("api_implements",)
 
 
 def saveable_view(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces ``_SaveableView.__init__``: adds variables to the objects to save."""
+    """Returns a replacement for ``_SaveableView.__init__`` that adds variables for constants."""
 
     def __init__(self: Any, augmented_graph_view: Any, options: Any) -> None:
         from tensorflow.python.eager import context
@@ -48,7 +50,7 @@ def saveable_view(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Captured:
-    """A constant that functions capture, and its name in each of these functions."""
+    """A captured constant, with the objects that own it and its name in each owner."""
 
     def __init__(self, constant: Any) -> None:
         self.constant = constant
@@ -56,7 +58,10 @@ class _Captured:
 
 
 def _add_variables(view: Any, save: Saving) -> None:
-    """Replaces the constants that functions capture with variables, as children of the root."""
+    """Replaces captured constants with variables, in a view of the objects to save.
+
+    The variables become children of a new child of the root.
+    """
     from tensorflow.python.trackable import autotrackable
 
     variables: dict[str, Any] = {}
@@ -65,8 +70,8 @@ def _add_variables(view: Any, save: Saving) -> None:
     for captured in _captured(view):
         tensor = captured.constant.capture
         array = large_value(tensor, save.settings.min_size)
-        # If all elements are equal, TensorFlow saves only one. For some small types, TensorFlow
-        # has no operations.
+        # If all elements are equal, TensorFlow saves only one. For float8 types, TensorFlow lacks
+        # the operations.
         if array is None or is_uniform(array) or tensor.dtype.name.startswith("float8"):
             continue
         key = _key(array)
@@ -75,7 +80,7 @@ def _add_variables(view: Any, save: Saving) -> None:
             save.variables_size += array.nbytes
             setattr(holder, f"constant_{len(variables) - 1}", variables[key])
         _export_with(variables[key], tensor)
-        # In the loaded model, a function holds the variable, as it would hold the constant.
+        # In the saved model, the variable takes the place of the constant in each owner.
         for owner, name in captured.owners:
             view._children_cache[owner][name] = variables[key]
     _forget_unreachable(view)
@@ -93,7 +98,7 @@ def _add_variables(view: Any, save: Saving) -> None:
 
 
 def _captured(view: Any) -> Iterable[_Captured]:
-    """Returns the constants that only functions capture, and that can be read when they run."""
+    """Returns the constants captured only by functions that run after variables are restored."""
     from tensorflow.python.eager import function
     from tensorflow.python.eager.polymorphic_function.saved_model_utils import TrackableConstant
 
@@ -119,11 +124,10 @@ def _captured(view: Any) -> Iterable[_Captured]:
 
 
 def _forget_filled(view: Any) -> None:
-    """Leaves out externalized models' objects that fill variables, if there are no variables to
-    fill.
+    """Removes the objects of externalized models that fill variables, if they have none to fill.
 
-    All constants of these models were captured, and are now saved as variables. Leaving out the
-    objects prevents the constants' files from being saved again as assets.
+    If all constants of such a model were captured, they are saved as variables. Then, without these
+    objects, the files with the constants aren't saved again as assets.
     """
     from tensorflow.python.trackable import resource
 
@@ -144,10 +148,10 @@ def _forget_filled(view: Any) -> None:
 
 
 def _forget_unreachable(view: Any) -> None:
-    """Removes objects from the view that are no longer the child of another object."""
+    """Removes objects from a view if the root no longer refers to them, directly or indirectly."""
     from tensorflow.python.checkpoint import graph_view
 
-    # The view's own traversal expects all objects in its cache.
+    # The view overrides this method, but the override requires that all objects are in its cache.
     reachable, _ = graph_view.ObjectGraphView._breadth_first_traversal(view)
     stay = {id(one) for one in reachable}
     for one in list(view._children_cache.keys()):
@@ -156,7 +160,7 @@ def _forget_unreachable(view: Any) -> None:
 
 
 def _key(array: Any) -> str:
-    """Returns a name for a value. In all models, equal names mean equal values."""
+    """Returns a name for an array's contents. Equal names mean equal arrays, in all models."""
     hashed = hashlib.blake2b(f"{array.dtype.name} {array.shape}".encode(), digest_size=16)
     hashed.update(bytes_of(array))
     return hashed.hexdigest()
@@ -167,8 +171,7 @@ def _variable(tensor: Any, key: str) -> Any:
     from tensorflow.python.framework import ops
     from tensorflow.python.ops import resource_variable_ops
 
-    # Uses the class itself, since a strategy for several devices would make another kind of
-    # tf.Variable.
+    # `tf.Variable` isn't used, since a strategy for several devices would create another class.
     with ops.init_scope(), ops.device("CPU:0"):
         return resource_variable_ops.ResourceVariable(
             tensor, trainable=False, name=f"proto_splitter_variables/{key}"
@@ -192,10 +195,10 @@ def _export_with(variable: Any, tensor: Any) -> None:
 
 
 def read_in_functions(saved_model: Any) -> None:
-    """Adds, for each function bound to a variable's value, a function that reads the variable.
+    """Adds a function that reads variables, for each function that captures their values.
 
-    The graph calls the original function with the value. The objects that ``tf.saved_model.load``
-    returns call the added function with the variable.
+    The graph of the saved model keeps calling the original function, with the values. The objects
+    that ``tf.saved_model.load`` returns call the added function, with the variables.
     """
     from tensorflow.python.framework import meta_graph as meta_graphs
 
@@ -206,14 +209,15 @@ def read_in_functions(saved_model: Any) -> None:
 
 
 def _add_readers(meta_graph: Any) -> dict[str, str]:
-    """Adds the functions that read variables. Returns their names by the original functions'
-    names."""
+    """Adds the functions that read variables to a graph.
+
+    Returns the name of each added function, by the name of the original function.
+    """
     from tensorflow.core.framework import types_pb2
 
     objects, library = meta_graph.object_graph_def, meta_graph.graph_def.library
     functions = {function.signature.name: function for function in library.function}
-    # Fingerprints need a number at the end of the name, and loaders expect a name without the
-    # number.
+    # Each name must end with a number, which fingerprints require and loaders remove.
     numbers = [name.rpartition("_")[2] for name in functions]
     number = max((int(one) for one in numbers if one.isdecimal()), default=0)
     readers: dict[str, str] = {}
@@ -256,10 +260,12 @@ def _add_readers(meta_graph: Any) -> dict[str, str]:
 
 
 def _reader(original: Any, name: str, shapes: dict[int, Any]) -> Any:
-    """Returns a function that calls ``original`` with some arguments read from variables.
+    """Returns a function that reads some of its arguments from variables, and calls ``original``.
 
     Args:
-        shapes: The shapes of the variables, by the index of the argument.
+        original: The function to call with all arguments.
+        name: The name of the returned function.
+        shapes: The shapes of the variables, by index of the argument.
     """
     from tensorflow.core.framework import types_pb2
 
@@ -301,7 +307,7 @@ def _reader(original: Any, name: str, shapes: dict[int, Any]) -> Any:
     call.attr["f"].func.name = original.signature.name
     if "_XlaMustCompile" in original.attr:
         call.attr["_XlaMustCompile"].CopyFrom(original.attr["_XlaMustCompile"])
-    # Even a function without results may have effects.
+    # A function without results may have side effects, so its call is a control output.
     del made.signature.control_output[:]
     made.signature.control_output.append(_CALL)
     made.control_ret.clear()
@@ -313,6 +319,9 @@ def _reader(original: Any, name: str, shapes: dict[int, Any]) -> Any:
 
 
 def _set_scalar(attributes: Any, key: str, at: int) -> None:
-    """Sets the shape in an attribute, if there is one, to the shape of a handle."""
+    """Sets the shape of an argument in an attribute, if there is one, to a scalar.
+
+    An argument that was a variable's value is now the variable's handle, which is a scalar.
+    """
     if key in attributes and at < len(attributes[key].list.shape):
         attributes[key].list.shape[at].Clear()

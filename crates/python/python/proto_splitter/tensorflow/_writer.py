@@ -1,4 +1,4 @@
-"""Writing SavedModels for TensorFlow, whose large constants may be outside of the message."""
+"""The writer of SavedModels that TensorFlow calls, and replacements for functions that save."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from ._capture import (
     was_traced_here,
 )
 
-#: Size of the mark that represents a value until it is written, in bytes.
+#: Size, in bytes, of a mark, which replaces a constant's value in a message until it is written.
 _MARK_SIZE = 32
 
-#: Constants smaller than this, in bytes, aren't moved, since their replacement would hardly be
+#: Constants smaller than this, in bytes, stay in the graph, since their replacement would hardly be
 #: smaller.
 _LEAST_SIZE = 256
 
 
 class _WithValues(_messages.Writer):
-    """A writer for a message in which marks represent large values."""
+    """A serializer of messages that replaces marks with the large values they represent."""
 
     def __init__(self, values: Mapping[bytes, memoryview]) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class _WithValues(_messages.Writer):
 
 
 def _constants(saved_model: Any) -> Iterator[tuple[str | None, Any]]:
-    """Yields the constant nodes, each with its function's name; ``None`` for the graph."""
+    """Yields the constant nodes, each with its function's name; ``None`` for the main graph."""
     for meta_graph in saved_model.meta_graphs:
         for node in meta_graph.graph_def.node:
             if node.op == "Const":
@@ -68,7 +68,7 @@ def _is_large(node: Any, min_size: int) -> bool:
     for dim in tensor.tensor_shape.dim:
         elements *= dim.size
     size: int = elements * (dtypes.as_dtype(tensor.dtype).size or 0)
-    # Uniform values, such as zeros, are written as one element.
+    # If all elements are equal, the message contains only one.
     return size >= min_size and len(tensor.tensor_content) >= min_size
 
 
@@ -79,7 +79,7 @@ def _is_small_float(node: Any) -> bool:
 
 
 def _put_marks(saved_model: Any, save: Saving) -> dict[bytes, memoryview]:
-    """Replaces values with marks, and returns the value for each mark."""
+    """Puts a mark into each constant whose value isn't in the message. Returns values by mark."""
     values: dict[bytes, memoryview] = {}
     marked = set()
     for function, node in _constants(saved_model):
@@ -106,14 +106,14 @@ def _write_in_full(saved_model: Any, values: Mapping[bytes, memoryview], path: s
             spool.flush()
             _messages.write_pieces(pieces, spool, file)
     except OSError as error:
-        # An error from an open file doesn't name the file.
+        # The exception of a failed write doesn't contain the file's name.
         if error.filename is None and error.errno is not None:
             raise OSError(error.errno, os.strerror(error.errno), path) from None
         raise
 
 
 def _is_within_limit(message: Any) -> bool:
-    """Returns true if a message is too small to be split."""
+    """Returns true if a message is smaller than the maximum chunk size."""
     try:
         return bool(message.ByteSize() < constants.max_size())
     except Exception:  # noqa: BLE001: EncodeError, ValueError or MemoryError, by its version.
@@ -122,7 +122,7 @@ def _is_within_limit(message: Any) -> bool:
 
 @contextmanager
 def scratch(folder: str | None) -> Iterator[str]:
-    """Creates a temporary folder in ``folder``, or in the system's folder for temporary files."""
+    """Yields a temporary folder in ``folder``; if ``None``, in the system's temporary folder."""
     made = tempfile.mkdtemp(prefix=".proto_splitter-", dir=folder)
     try:
         yield made
@@ -132,7 +132,7 @@ def scratch(folder: str | None) -> Iterator[str]:
 
 @contextmanager
 def _named(folder: str, target: str) -> Iterator[None]:
-    """Makes errors name the requested folder instead of the temporary folder."""
+    """Replaces the temporary folder with the requested folder in the paths of exceptions."""
     full = os.path.join(folder, "full")
 
     def shown(text: Any) -> Any:
@@ -153,7 +153,7 @@ def _named(folder: str, target: str) -> Iterator[None]:
         raise
 
 
-#: Files that only the folders of externalized models have.
+#: Files and a folder that only externalized models have.
 _BUNDLE = tuple(
     os.path.join("assets", "proto_splitter_constants" + end)
     for end in (".index", ".data-00000-of-00001")
@@ -163,7 +163,7 @@ _MAPPED = os.path.join("assets.extra", "proto_splitter_mapped")
 
 
 def _remove_stale(folder: str, saved_model: Any) -> None:
-    """Removes the constants of an earlier model in the folder."""
+    """Removes files of an earlier externalized model, if the new model doesn't use them."""
     named = {
         os.path.join("assets", asset.filename)
         for meta_graph in saved_model.meta_graphs
@@ -185,7 +185,7 @@ def _remove_stale(folder: str, saved_model: Any) -> None:
 
 
 def _link_bundle(source: str, target: str) -> None:
-    """Links a bundle into another local folder."""
+    """Links or copies the files with an externalized model's constants to another local folder."""
     for name in _BUNDLE:
         old, new = _places.join(source, name), os.path.join(target, name)
         if not _places.exists(old):
@@ -201,14 +201,14 @@ def _link_bundle(source: str, target: str) -> None:
 
 
 def _after(size: int, progress: Progress | None) -> Progress | None:
-    """Returns the progress callback for work that comes after ``size`` bytes of other work."""
+    """Returns a progress callback for work after ``size`` bytes of other work are done."""
     if progress is None or not size:
         return progress
     return lambda done, total: progress(size + done, size + total)
 
 
 class SavedModelSplitter:
-    """The class that TensorFlow calls to write a SavedModel. TensorFlow expects this name."""
+    """The class to which TensorFlow passes a SavedModel to write. TensorFlow expects this name."""
 
     def __init__(self, proto: Any) -> None:
         self._proto = proto
@@ -216,7 +216,7 @@ class SavedModelSplitter:
     def write(self, file_prefix: str | bytes, writer_options: str | None = None) -> str:
         """Writes the model and returns the path of its file.
 
-        Without large constants, TensorFlow would write the same bytes.
+        If the model has no large constants, the file has the same bytes as if TensorFlow wrote it.
         """
         prefix = os.fsdecode(file_prefix)
         now = settings()
@@ -230,7 +230,7 @@ class SavedModelSplitter:
                 if _is_large(node, min_size):
                     traced.append((function, node.name))
                     are_small_floats = are_small_floats and _is_small_float(node)
-        # Even the small values of a chunked file may together exceed protobuf's limit.
+        # Even if all constants are small, a model may exceed protobuf's limit.
         in_chunks = save.settings.format == "cpb" and not _is_within_limit(self._proto)
         # TensorFlow Lite supports some 8-bit floating-point types only for constants in the graph.
         stay = not traced or (are_small_floats and _is_within_limit(self._proto))
@@ -281,7 +281,8 @@ class SavedModelSplitter:
                     progress=halves.make if halves else progress,
                 ).path
             else:
-                # Functions of a loaded model may still read its old bundle.
+                # Functions of a model that was loaded from this folder may still read the constants
+                # of its earlier version.
                 _link_bundle(target, full)
                 _models.externalize(
                     full,
@@ -302,14 +303,14 @@ class SavedModelSplitter:
 
 
 class Slot:
-    """A replacement for the module of Google's own splitter, which TensorFlow's wheel lacks."""
+    """A replacement for the module ``proto_splitter``, which TensorFlow's wheel lacks."""
 
     SavedModelSplitter = SavedModelSplitter
 
 
 @contextmanager
 def _nothing_half_made(folder: Any) -> Iterator[None]:
-    """Removes a new folder if saving to it fails."""
+    """Removes a folder that didn't exist before if saving to it fails."""
     path = os.fsdecode(folder)
     is_new = _places.is_new(path)
     try:
@@ -321,7 +322,7 @@ def _nothing_half_made(folder: Any) -> Iterator[None]:
 
 
 def save_and_return_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces ``save.save_and_return_nodes``, so that this package writes the model."""
+    """Returns a replacement for ``save.save_and_return_nodes`` that writes with this package."""
 
     def save_and_return_nodes(
         obj: Any,
@@ -353,7 +354,10 @@ def save_and_return_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def write_fingerprint(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces ``fingerprinting_utils.write_fingerprint``, which reads only local chunks."""
+    """Returns a replacement for ``fingerprinting_utils.write_fingerprint``.
+
+    Unlike the original, it also supports a chunked model in a remote folder.
+    """
 
     def write_fingerprint(export_dir: Any) -> Any:
         path = os.fsdecode(export_dir)
@@ -361,7 +365,7 @@ def write_fingerprint(original: Callable[..., Any]) -> Callable[..., Any]:
         if settings() is None or not _places.is_remote(path) or not _places.exists(model):
             return original(export_dir)
         with scratch(None) as folder:
-            # The fingerprint depends on the model, and on the index of its variables.
+            # The fingerprint depends on these two files.
             for name in ("saved_model.cpb", "variables/variables.index"):
                 if _places.exists(_places.join(path, name)):
                     _places.copy(_places.join(path, name), os.path.join(folder, name))
@@ -375,7 +379,10 @@ def write_fingerprint(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def builder_save(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces TensorFlow 1's ``_SavedModelBuilder.save``: this package writes the model."""
+    """Returns a replacement for TensorFlow 1's ``_SavedModelBuilder.save``.
+
+    Writes the model with this package.
+    """
 
     def save(
         self: Any,

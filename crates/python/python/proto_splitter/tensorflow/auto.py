@@ -14,7 +14,7 @@ from . import enable
 
 
 class _Loader(importlib.abc.Loader):
-    """A loader that loads TensorFlow normally, and then enables this package."""
+    """A loader that loads TensorFlow as usual, and then calls :func:`enable`."""
 
     def __init__(self, theirs: Any) -> None:
         self._theirs = theirs
@@ -31,7 +31,7 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """A finder that waits for the import of TensorFlow."""
+    """A finder that makes the import of TensorFlow use :class:`_Loader`."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

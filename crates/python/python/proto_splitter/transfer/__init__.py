@@ -1,1 +1,1 @@
-"""The messages of ``proto_splitter/transfer/transfer.proto``, for imports by generated code."""
+"""The package of ``transfer_pb2``, under the name that generated code imports."""

@@ -1,4 +1,4 @@
-"""The messages of a transfer, as protobuf classes."""
+"""The classes of the messages in ``proto_splitter/transfer/transfer.proto``."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ class SavedModelSplitter(ComposableSplitter):
         """Adds the chunks.
 
         Raises:
-            TypeError: If the message is not a SavedModel.
-            ValueError: If a node other than a constant is too large.
+            TypeError: If the message isn't a SavedModel.
+            ValueError: If a node that isn't a constant is too large.
         """
         model = self._proto
         if model.DESCRIPTOR.full_name != "tensorflow.SavedModel":

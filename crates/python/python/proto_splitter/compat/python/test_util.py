@@ -11,10 +11,15 @@ __all__ = ["make_graph_def_with_constant_nodes"]
 def make_graph_def_with_constant_nodes(
     node_sizes: Sequence[int], dtype: Any = None, **function_node_sizes: Sequence[int]
 ) -> Any:
-    """Returns a GraphDef with constants of about these sizes in its graph and named functions.
+    """Returns a GraphDef with constants of about the given sizes, for tests.
+
+    Args:
+        node_sizes: The sizes of the constants in the main graph, in bytes.
+        dtype: The element type of the constants; ``tf.float32`` by default.
+        function_node_sizes: The sizes of the constants in each function, by the function's name.
 
     Raises:
-        ValueError: If a size is too small for a node.
+        ValueError: If a size is too small for a constant node.
     """
     import numpy as np
     import tensorflow as tf
