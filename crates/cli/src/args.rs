@@ -78,9 +78,9 @@ Work with protobuf messages and models of any size: split, merge, inspect, edit,
 const LONG_ABOUT: &str = "\
 Work with protobuf messages and models of any size: split, merge, inspect, edit, convert.
 
-protobuf can't read or write a message over 2 GiB. protosplit splits one into chunks that it
-can, in one seekable, checksummed .cpb file, and merges them back byte for byte. TensorFlow's
-C++ Merger reads these files, too.
+protobuf can't read or write a message over 2 GiB. protosplit splits one into smaller chunks,
+in one seekable, checksummed .cpb file, and merges them back byte for byte. TensorFlow's C++
+Merger reads these files, too.
 
 It works with models of TensorFlow (SavedModel, GraphDef, checkpoint), ONNX, PaddlePaddle,
 SameDiff and XLA, with profiles, and with messages of any type whose schema you name. A file

@@ -18,8 +18,8 @@ output of any size takes little memory; for text and JSON the part is held in me
 order is always the same, also of map entries, so that outputs can be compared line by line.
 
 A PATH picks elements as in `get`: node[7], node[-1], node[\"relu\"], node[op=\"Const\"],
-node[*], node[2:5], node[op=\"Add\", id>5]. If the type is known, it consists of field names.
-Otherwise it consists of field numbers; the text is then a guess, as with `protoc --decode_raw`,
+node[*], node[2:5], node[op=\"Add\", id>5]. If the type is known, a PATH has field names.
+Otherwise it has field numbers; the text is then a guess, as with `protoc --decode_raw`,
 and JSON isn't available. Files written by protosplit name their type; a type that isn't built in
 also needs its schema.
 
@@ -45,7 +45,7 @@ pub(crate) struct CatArgs {
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = CatFormat::Text)]
     pub(crate) format: CatFormat,
-    /// Cut longer strings and bytes in the output, or `none`; not in binary
+    /// Cut strings and bytes longer than this, or `none`; not in binary
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = ValueParser::new(value_size))]
     pub(crate) max_value: ValueSize,
     #[command(flatten)]

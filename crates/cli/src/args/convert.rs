@@ -11,7 +11,7 @@ use super::threads::ThreadsArgs;
 use super::values::{ValueSize, chunk_size, compression, file_size, value_size};
 
 pub(super) const HELP: &str = "\
-Writes a model in another form. A SavedModel has saved_model.pb, or saved_model.cpb in
+Writes a model in another form: a SavedModel as saved_model.pb, or saved_model.cpb in
 chunks; all its other files are copied, and fingerprint.pb is updated. ONNX, PaddlePaddle,
 SameDiff, XLA and other models have the forms that `--to help` lists.
 
@@ -63,7 +63,7 @@ pub(crate) struct ConvertArgs {
     /// For a .cpb: largest chunk of a message
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
     pub(crate) max_chunk_size: u64,
-    /// If a message must be split, bytes and strings of at least this size become chunks; with `none`, only those that must
+    /// If a message must be split, bytes and strings of at least this size become chunks; with `none`, only if unavoidable
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
     pub(crate) value_chunk_size: ValueSize,
     /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy

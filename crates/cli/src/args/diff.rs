@@ -10,8 +10,8 @@ use super::reading::ReadingArgs;
 pub(super) const HELP: &str = "\
 Says whether two messages are equal, and if not, where they differ first. Each can
 be a .pb or a .cpb file, the prefix of one, or the folder of a SavedModel, and one of
-them - for standard input. Of a file by any other name, as model.onnx, what it begins
-with tells whether it is in chunks. Neither is held in memory.
+them - for standard input. If a file has another name, such as model.onnx, its first
+bytes show whether it is in chunks. Neither is held in memory.
 
 Messages are equal if a program that reads them can't tell them apart: the order of
 different fields doesn't matter, nor that of map entries, nor the packing of numbers.
@@ -34,7 +34,7 @@ Examples:
 pub(crate) struct DiffArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) first: PathBuf,
-    /// The message to compare it with: a file, prefix, folder or -
+    /// The other message: a file, prefix, folder or -
     pub(crate) second: PathBuf,
     /// Largest number of differences to list
     #[arg(long, value_name = "COUNT", default_value_t = 10)]

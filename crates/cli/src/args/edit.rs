@@ -43,8 +43,8 @@ Examples:
 
 pub(super) const INSERT: &str = concat!(
     "\
-Writes a message with one more value: an element before the one with this index or name, or
-at the end if PATH is the field; an entry of a map; the value of a singular field that is
+Writes a message with one more value: an element, before the one at PATH, or at the end if
+PATH is the field; an entry of a map; the value of a singular field that is
 absent. --value is a number, text or enum value, or a message as JSON or in protobuf's text
 format. --with names a file that contains the value, as `get` writes it.
 
@@ -171,7 +171,7 @@ pub(crate) struct EditingArgs {
     /// For a .cpb: largest chunk of a message
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
     pub(crate) max_chunk_size: u64,
-    /// For a .cpb: if a message must be split, bytes and strings of at least this size become chunks; with `none`, only those that must
+    /// For a .cpb: if a message must be split, bytes and strings of at least this size become chunks; with `none`, only if unavoidable
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
     pub(crate) value_chunk_size: ValueSize,
     /// For a .cpb: auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy

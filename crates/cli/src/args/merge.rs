@@ -30,7 +30,7 @@ Examples:
   protosplit merge theirs.cpb -o theirs.pb --message tensorflow.GraphDef
       A file written by TensorFlow, under a name that doesn't reveal its type.
   protosplit merge theirs.cpb -o theirs.pb --assume-plain
-      One of unknown type: bytes stay bytes, messages aren't groups, integer
+      For an unknown type: bytes stay bytes, messages aren't groups, integer
       keys are plain varints, and slices are appended.
   protosplit merge module.riegeli -o module.pb --canonical
       As C++ serializes deterministically: equal messages become equal files.

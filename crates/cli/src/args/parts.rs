@@ -15,7 +15,7 @@ pub(crate) struct PartsArgs {
     /// Largest number of parts [default: 16, or as many as --max-file-size needs]
     #[arg(long, value_name = "N", requires = "plan_only", hide_short_help = true)]
     pub(crate) parts: Option<NonZeroUsize>,
-    /// Execute a part of this plan with --part, or --commit it
+    /// The plan: execute one part with --part, or --commit it
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
     /// Part of the plan to execute, counted from 0

@@ -10,8 +10,8 @@ use super::values::largest_value;
 
 pub(super) const HELP: &str = "\
 Writes a message with a long repeated field, such as a trace, as several messages of the
-same type, to files 00001.pb, 00002.pb and so on in a new folder. Each has a run of the
-elements, in their order. They are plain messages, which any protobuf tool opens; elements
+same type, to files 00001.pb, 00002.pb and so on in a new folder. Each has consecutive
+elements of the field. They are plain messages, which any protobuf tool opens; elements
 are streamed, so a message of any size takes little memory.
 
 With --with-rest each also has the message's other fields.

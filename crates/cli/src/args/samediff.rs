@@ -148,7 +148,7 @@ pub(crate) struct AddArgs {
     /// The model whose tags precede the new one [default: none]
     #[arg(long, value_name = "MODEL")]
     pub(crate) onto: Option<PathBuf>,
-    /// Use the graph of this tag in MODEL, and its arrays where INPUT lacks an array of that name
+    /// Use the graph of this tag in MODEL, and the arrays whose names INPUT lacks
     #[arg(long, value_name = "TAG", requires = "onto")]
     pub(crate) like: Option<String>,
     #[command(flatten)]

@@ -37,8 +37,8 @@ pub(crate) struct SchemaArgs {
     pub(crate) proto_path: Vec<PathBuf>,
     /// Type of the messages in a log or record file
     ///
-    /// The file has many messages, each after its length or in a record. They are message[0],
-    /// message[1] and so on; with TYPE.FIELD, elements of this field in one TYPE.
+    /// Each message is preceded by its length, or is a record. The paths are message[0],
+    /// message[1] and so on; with TYPE.FIELD, they are elements of FIELD in one TYPE.
     #[arg(long, value_name = "TYPE", conflicts_with_all = ["message", "program", "input_format"], help_heading = "Schema")]
     pub(crate) delimited: Option<String>,
     #[command(flatten)]

@@ -19,14 +19,14 @@ use super::values::{
 pub(super) const HELP: &str = "\
 INPUT is a .pb file, and OUTPUT a prefix: the command writes OUTPUT.cpb, or OUTPUT.pb if the
 message is within the maximum chunk size and needs no splitting. An OUTPUT that ends in .cpb
-is always written as named; then repeated fields of the message longer than one slice are
+is always written as named; then repeated fields of the message that exceed one slice are
 divided into slices. Or INPUT is the folder of a SavedModel, and OUTPUT a new folder:
 everything is copied there, with saved_model.cpb in place of saved_model.pb and the
 fingerprint.pb that TensorFlow would write.
 
 If OUTPUT is -, the file goes to standard output: the message itself if it needs no
-splitting. Chunks compressed ahead of their turn are kept in temporary files if they are
-large: up to 512 MiB, or the largest chunk.
+splitting. Large chunks compressed ahead of their turn are kept in temporary files, of up to
+512 MiB or the largest chunk's size.
 
 The input is never changed or removed. Files appear complete or not at all.
 
@@ -90,7 +90,7 @@ pub(crate) struct SplitArgs {
     /// Largest slice of a repeated field; reading one element reads its slice
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = ValueParser::new(slice_size))]
     pub(crate) max_slice_size: u64,
-    /// If a message must be split, bytes and strings of at least this size become chunks; with `none`, only those that must
+    /// If a message must be split, bytes and strings of at least this size become chunks; with `none`, only if unavoidable
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
     pub(crate) value_chunk_size: ValueSize,
     /// tensorflow: TensorFlow reads the file; extended: every value can be divided, and chunks can be
@@ -108,8 +108,7 @@ pub(crate) struct SplitArgs {
     /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
     pub(crate) compression: ChunkCompression,
-    /// Riegeli's options for writing records: zstd:5, uncompressed, `transpose,brotli:5` (smaller; in
-    /// memory)
+    /// Riegeli's record options: zstd:5, uncompressed, `transpose,brotli:5` (smaller, but uses memory)
     #[arg(long, value_name = "OPTIONS", conflicts_with_all = ["compression", "plan", "plan_only"], value_parser = ValueParser::new(records))]
     pub(crate) records: Option<WriterOptions>,
     /// Embed the schema, so that commands that read the file don't need --proto

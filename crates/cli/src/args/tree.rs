@@ -15,8 +15,8 @@ Shows what takes up space in a message: bytes by field path, without loading it.
 are skipped; only tags, lengths and names are read.
 
 All elements of a repeated field or map share one line with [*], and so does each field below
-them. The largest elements follow on dashed lines, by index or key and by name: all elements
-add up to the field, as do the fields below it. On a terminal lines are truncated to its
+them. The largest elements follow on dashed lines, by index or key and by name. The size of a
+field is the sum of its elements, or of its fields. Lines are truncated to a terminal's
 width; --full-paths shows paths that other commands accept. A size counts tags and lengths, so
 the fields of a message add up to its size; own is the part outside the fields below. For a
 .cpb file the tree shows the merged message, and the chunks that contain each part.

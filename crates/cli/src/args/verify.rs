@@ -27,7 +27,7 @@ Examples:
   protosplit verify model/ --signature model.sig --key key.pub
       Finds forgeries, too: every file is as it was signed. Exit status 1 if not.
   protosplit verify model.cpb --root 9f86d081884c7d65...
-      Finds forgeries, too: everything in the file is what this Merkle root was made of, which
+      Finds forgeries, too: compares everything in the file with this Merkle root, which
       `split --merkle-root` and `info` print. The root has to come from somebody you trust.
   protosplit verify model.cpb --plan-only plan --parts 100
   protosplit verify --plan plan --part 17
