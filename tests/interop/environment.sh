@@ -12,7 +12,7 @@ shift 2
 venv=$top/.interop/$name-venv
 made="$venv $("$python" --version) $*"
 mkdir -p "$top/.interop"
-# Two processes at a time would overwrite each other's files.
+# Without the lock, two processes at a time would overwrite each other's files.
 exec 9>"$top/.interop/$name.lock"
 flock 9
 if [ "$(cat "$venv/.made" 2>/dev/null)" != "$made" ]; then

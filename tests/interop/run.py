@@ -49,7 +49,7 @@ KINDS = {
     "tensorflow.MetaGraphDef": "metagraphdef",
     "tensorflow.TensorProto": "tensorproto",
 }
-# Number of the first of our fields in chunk.proto, which TensorFlow does not have.
+# Lowest field number of our additions to chunk.proto, which TensorFlow doesn't have.
 FIRST_OWN_FIELD = 1000
 
 DESCRIPTOR_SETS = [
@@ -112,7 +112,8 @@ class TensorFlow:
                     out.unlink()
                 else:
                     results.append(f"TensorFlow refused: {detail}")
-            # The library aborts on some files. The file it was reading has failed; the remaining files are read next.
+            # TensorFlow aborts the process on some files. The file that it was reading has failed; another process
+            # reads the remaining files.
             if ran.returncode != 0 and len(results) < len(jobs):
                 if ran.returncode > 0:
                     raise SystemExit(f"tf_read: {ran.stderr.strip()}")
@@ -178,7 +179,7 @@ def facts(files):
             for e in m.enum_type:
                 enum(name, e)
             for n in m.nested_type:
-                # These types are only used by our own fields.
+                # These types are ours, and only used by our own fields.
                 own = ["ExternalFile", "MerkleTree"]
                 if f"{name}.{n.name}" not in [f"tensorflow.proto_splitter.ChunkMetadata.{each}" for each in own]:
                     message(name, n)
@@ -203,7 +204,7 @@ def check_descriptors(report, tensorflow):
     files = []
     for path in DESCRIPTOR_SETS:
         files += descriptor_pb2.FileDescriptorSet.FromString((ROOT / path).read_bytes()).file
-    # Leaves out the files of our own messages.
+    # Omits the files of our own messages, which TensorFlow doesn't have.
     files = [file for file in files if not file.package.startswith("proto_splitter.")]
     # TensorFlow has the splitter's files in a different folder; ours is named after the package.
     theirs = tensorflow.descriptors([f.name for f in files])
@@ -243,7 +244,7 @@ class Source:
     name: str
     path: Path
     message: str
-    # The largest part that cannot be cut; zero if it is negligible.
+    # Size of the largest part that can't be cut, in bytes; 0 if negligible.
     largest_atom: int = 0
 
     @property
@@ -400,7 +401,7 @@ class Protosplit:
         ran = self.run("split", source.path, "-o", first, "--max-chunk-size", size, "--json", *message)
         if ran.returncode != 0 or not json.loads(ran.stdout)["split"]:
             return
-        # A slice has its parent's path, and the parent can't be replaced by a value.
+        # Selects a BYTES chunk, since a slice has the path of its parent, which can't be replaced with a value.
         path = next((c["path"] for c in json.loads(ran.stdout)["chunks"] if c["kind"].upper() == "BYTES"), None)
         steps = [("recompress", [f"{first}.cpb", "--compression", how]) for how in ("none", "zstd", "brotli")]
         if path:
@@ -471,7 +472,7 @@ def check_special(protosplit, new):
         source.path.write_bytes(special.data)
         for compression in COMPRESSIONS:
             protosplit.split("special", source, "1KiB", compression, expect=special.expect)
-        # `expect` counts the chunks that are necessary at 1 KiB.
+        # Without `expect`, which describes the chunks that are necessary at 1 KiB.
         protosplit.split("special", source, "10KiB", "none")
         protosplit.split("special", source, "1KiB", "none", value_size="64")
     protosplit.check_with_tensorflow()
@@ -493,7 +494,7 @@ EXTENDED = {
     "trailers in chunks": ["--max-chunk-size", "1KiB", "--value-chunk-size", "16"],
     "several files": ["--max-chunk-size", "4KiB", "--max-file-size", "16KiB"],
 }
-# The field number that TensorFlow reports where it expects a ChunkedMessage.
+# The field number that TensorFlow's error reports for a file in the extended profile.
 REFUSED_FIELD = "536870911"
 
 
@@ -506,7 +507,7 @@ def check_extended(protosplit, report, tensorflow, new):
             folder.mkdir()
             arguments = [source.path, "-o", folder / "m", "--message", source.message, "--profile", "extended", *options]
             if not options:
-                # A message is only cut if it is over the maximum.
+                # The maximum is below the message's size, since smaller messages aren't cut.
                 arguments += ["--max-chunk-size", str(max(source.path.stat().st_size * 3 // 4, 1000))]
             ran = protosplit.run("split", *arguments)
             if ran.returncode != 0:
@@ -645,7 +646,7 @@ def merged_folders(protosplit, report):
             continue
         out = folder.with_name(f"{folder.name}.merged")
         ran = protosplit.run("merge", folder, "-o", out)
-        # Removed so that the merged folder can't depend on it.
+        # Removes the folder, so that the merged folder can't depend on it.
         shutil.rmtree(folder)
         if ran.returncode != 0:
             report.check("load", label, f"merge: exit {ran.returncode}: {ran.stderr.strip()}")

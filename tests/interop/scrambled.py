@@ -25,7 +25,7 @@ ORDINARY = [
     "", "a", "aa", "ab", "b", "B", "z", "_", "f", "dtype", "value", "config_proto", "T", "Tin", "x_1", "x_12",
     "__inference_99", "PartitionedCall", "Const", "é",
 ]  # fmt: skip
-# Names of functions, each with a different number. Other names have no hash.
+# Names of functions that end with different numbers. Functions with other names aren't hashed.
 NUMBERED = ["x_1", "x_12", "aa_0", "z_-3", "b_ 7", "__inference_99", "f_0013"]
 
 

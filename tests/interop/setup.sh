@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs TensorFlow and its dependencies from PyPI into .interop/tensorflow-venv at the root of the repository, and builds tf_read with
-# it, unless both exist. Needs python3 (3.10 to 3.13, with venv), g++ and, the first time, access to PyPI. Works on Linux only, since
-# TensorFlow's other builds lack the Merger.
+# Installs TensorFlow and its dependencies from PyPI into .interop/tensorflow-venv at the root of the repository, and builds tf_read, which
+# uses TensorFlow's library, unless both exist. Needs python3 (3.10 to 3.13, with venv), g++ and, the first time, access to PyPI. Works on
+# Linux only, since TensorFlow's other builds lack the Merger.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -11,7 +11,7 @@ for tool in python3 g++; do
 done
 venv=$("$here/environment.sh" tensorflow python3 tensorflow-cpu==2.21.0 'protobuf>=6.31.1,<8')
 
-# Two processes at a time would overwrite each other's files.
+# Without the lock, two processes at a time would overwrite each other's files.
 exec 9>"$dir/lock"
 flock 9
 tf=$("$venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("tensorflow").submodule_search_locations[0])')

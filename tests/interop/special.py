@@ -14,7 +14,7 @@ class Special:
     name: str
     message: str
     data: bytes
-    # Returns a description of the missing chunks, or None, given the paths of all chunks.
+    # Given the paths of all chunks, returns a description of the missing chunks; None if none is missing.
     expect: Callable[[list[str]], str | None] = lambda paths: None
 
 
@@ -121,7 +121,7 @@ def specials(new):
     ]
     add("nested_map_keys", graph, each_at_least(3, keys))
 
-    # Maps with fixed64 keys beyond int32, which TensorFlow cannot take in a path, and maps of scalars.
+    # Maps with fixed64 keys beyond int32, which TensorFlow doesn't support in a path, and maps of scalars.
     graph = new("tensorflow.GraphDef")
     debug = graph.debug_info
     debug.files.extend(f"package/module_{i}.py" for i in range(200))

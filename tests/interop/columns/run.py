@@ -265,7 +265,7 @@ def refused(args, log, path, schema, tables):
     short = args.work / "short.pb"
     short.write_bytes(data[:-3])
     refuse("a file that ends in a message", Tables(args, short, *schema), "named[*]", [" at 0x"])
-    # An event whose `name` is a number.
+    # A message with an event whose field `name` is a number.
     other = args.work / "other.pb"
     line = b"\x0a\x02\x08\x07"
     plane = b"\x12" + bytes([len(line)]) + line
@@ -325,7 +325,7 @@ def in_python(args, log, path, schema):
         compare("in Python, pyarrow", pyarrow.table(events), expected)
         check("the schema alone", pyarrow.schema(events).names == every)
         compare("in Python, polars", polars.DataFrame(events).to_arrow(), expected)
-        # DuckDB finds the variable by its name, which must not be a keyword of SQL.
+        # DuckDB finds this Python variable by its name, which must not be a keyword of SQL.
         named_events = file.table(EVENTS, columns=["name", "ts"], with_parent=True)
         with duckdb.connect() as connection:
             found = connection.sql('select sum(ts)::varchar, count(*), max("planes_index") from named_events').fetchall()

@@ -17,7 +17,7 @@ import traceback
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-# Without this setting, sums are computed in any order, and their last bit differs between runs.
+# Without this setting, the order of sums, and therefore their last bit, differs between runs.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 import numpy as np  # noqa: E402
@@ -141,7 +141,7 @@ def check_lives(checks, path):
                 with tf.GradientTape() as tape:
                     tape.watch(x)
                     y = function(x)["y"]
-                # A dataset has no gradient.
+                # An output that comes from a dataset has no gradient.
                 gradient = tape.gradient(y, x)
                 results.append([loaders.bits(y), gradient is None or loaders.bits(gradient), loaders.bits(inner(x)["y"])])
             assert results[0] == results[1], name
@@ -260,7 +260,7 @@ def check_memory(checks, mib):
         print(f"{name}: {size >> 20} MiB of constants: load {load:.2f}x, run {run:.2f}x, left {left:.2f}x; "
               f"C++ load {figures[name][2]:.2f}x, run {figures[name][3]:.2f}x", flush=True)
         with checks.check(f"{name}: memory that is left after everything was freed"):
-            # TensorFlow itself has allocated a few MiB.
+            # Allows for a few MiB that TensorFlow itself has allocated.
             assert left <= 0.2 + (16 << 20) / size or name == "original", left
     with checks.check("memory of the externalized model"):
         smaller = figures["externalized"] + figures["its signature alone"]
@@ -313,7 +313,7 @@ def main():
             for seed in range(args.first, args.first + args.random):
                 path = os.path.join(work, f"random{seed}")
                 models.random_model(path, seed)
-                # Running in a session takes as long as all other loaders together.
+                # Adds at most one of these loaders, since running in a session takes as long as all other loaders together.
                 more = [["a TF1 session"], ["a signature alone"], []][seed % 3]
                 check_model(checks, path, ["512B"], which=["tf.saved_model.load", *more], quiet=True)
                 tf.keras.backend.clear_session()

@@ -38,7 +38,7 @@ def run_signature(function):
 
 
 def names_of(model):
-    # Loading a model without an object graph has already run its initializer, with the paths of assets.
+    # The initializer of a model without an object graph was already run when it was loaded, with the paths of assets.
     return sorted(name for name in model.signatures if name != "__saved_model_init_op")
 
 
@@ -56,7 +56,7 @@ def run_alone(path):
         try:
             results[name] = run_signature(function)
         except tf.errors.OpError as error:
-            # A lookup table is freed together with the model, also in TensorFlow's own models.
+            # Expected, since a lookup table is freed together with the model, also in TensorFlow's own models.
             results[name] = {"error": type(error).__name__}
     return results
 

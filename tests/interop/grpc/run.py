@@ -161,7 +161,7 @@ def main() -> None:
     rust, python = [given.rust], [sys.executable, str(HERE / "peer.py")]
     other = [sys.executable, str(HERE / "other.py")]
     sizes = (3 << 30, 5 << 30) if given.whole else (60 << 20, 160 << 20)
-    # The default size for large messages, and a smaller one that cuts a small message into as many chunks.
+    # The default chunk size for large messages, and a smaller one that cuts a small message into as many chunks.
     chunk = str(32 << 20 if given.whole else 1 << 20)
     numbers = random.Random(36)
     graph, trace = given.work / "graph.pb", given.work / "trace.pb"
@@ -169,7 +169,7 @@ def main() -> None:
     memory = Memory(idle, {rust[-1]: 64, python[-1]: 64})
     pairs = [("Rust to Rust", rust, rust), ("Rust to Python", rust, python), ("Python to Rust", python, rust)]
     if not given.whole:
-        # The other peer holds the whole message in memory, and isn't optimized for speed.
+        # The peer `other` isn't used for large messages, since it holds the whole message in memory and is slow.
         pairs += [("Rust to another", rust, other), ("another to Rust", other, rust), ("another to Python", other, python)]
     for source, schema, size, write in (
         (graph, GRAPH, sizes[0], write_graph),
@@ -192,11 +192,11 @@ def main() -> None:
                 check(f"{what} arrives ({took:.1f} s)", said == str(bytes_) and filecmp.cmp(source, put, False))
                 put.unlink()
                 if sender is not other:
-                    # The typed sender in Rust shares the memory of one sample among all samples.
+                    # The typed sender in Rust repeats one sample, whose memory is shared by all repetitions.
                     held = (SAMPLE if sender is rust else bytes_) if typed else 0
                     memory.check("the sender", sender, peak, held)
                 if source is graph:
-                    # Cuts ten times, each time after more chunks than are in transit at once.
+                    # Cuts the connection ten times, each time after more chunks than are in transit at once.
                     step = bytes_ // 15
                     after = [numbers.randrange(step, step * 3 // 2) for _ in range(10)]
                     cutter = Cutter(server.address, after)

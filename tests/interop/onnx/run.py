@@ -178,7 +178,7 @@ def round_trip(name, original, folder, command, runs=True, is_large=False):
         value.const_value.numpy().nbytes for value in onnx_ir.load(pair).graph.initializers.values()
     ] or True)
     if typed(model):
-        # A second conversion returns the same values.
+        # Checks that converting the pair back returns the same values.
         mine = onnx.load(back)
         tensors = zip(external_data_helper._get_all_tensors(model), external_data_helper._get_all_tensors(mine))
         check(f"{name}: the same values", all(
@@ -201,7 +201,7 @@ def round_trip(name, original, folder, command, runs=True, is_large=False):
     convert(back, pair_again, "external")
     if data.exists():
         same("a pair again: data", folder / "again.onnx.data", data)
-    # Converts each form to chunks, and the chunks to each form.
+    # Converts each form to a chunked file, and the chunked files to each form.
     paths = [("the pair", pair), ("the one piece", back)]
     for what, source in (("the original", original), ("the pair", pair)):
         if is_large and source == original:
@@ -234,7 +234,7 @@ def round_trip(name, original, folder, command, runs=True, is_large=False):
             print(f"note: {name} was loaded, but not run", file=sys.stderr)
     if is_large:
         return
-    # Models that onnx and onnx-ir externalize are converted back to one file.
+    # Converts pairs that onnx and onnx-ir wrote back to one file.
     one_by_one = folder / "theirs"
     one_by_one.mkdir()
     for how, save in (

@@ -2,7 +2,7 @@
 # Checks our reading and writing of ONNX models against onnx, onnxruntime and onnx-ir (see run.py), of models in safetensors files against
 # onnx-safetensors (see safetensors_forms.py), and of skeletons against Netron (see showing.py).
 # With --large, also checks models over 40 MiB and of 2.4 GB: see large.py.
-# Needs python3, cargo and Node.js. Installs packages into .interop if necessary, and takes models from wheels.
+# Needs python3, cargo and Node.js. Installs packages into .interop if necessary, and uses models from wheels.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -103,7 +103,7 @@ def forms(name, model, folder, convert):
         if back:
             check(f"{name}: the same as the original", values(onnx.load(back)) == expected)
     theirs = folder / "theirs.safetensors"
-    # onnx-safetensors can't write strings, which our files have in the header, and it names a type that safetensors 0.8 doesn't know.
+    # onnx-safetensors can't write strings, which our files have in the header, and it writes a type that safetensors 0.8 doesn't support.
     unknown = (TensorProto.STRING, TensorProto.FLOAT8E8M0)
     for tensor in [tensor for tensor in model.graph.initializer if tensor.data_type in unknown]:
         model.graph.initializer.remove(tensor)

@@ -150,7 +150,7 @@ def transformers():
 def float16():
     from onnxconverter_common.float16 import convert_float_to_float16
 
-    # The tool's shape inference is onnx's, which needs a message in memory.
+    # The tool uses onnx's shape inference, which needs a message in memory.
     return Tool("onnxconverter_common.float16", lambda model, path: convert_float_to_float16(model),
                 lambda model, output: pso.run(
                     lambda path: convert_float_to_float16(onnx.load(path), keep_io_types=True, disable_shape_infer=True),

@@ -209,7 +209,7 @@ def check_model(original, name, kind):
     result = rearrange(original, one)
     check(f"{name} to one file", result.returncode == 0 and os.path.exists(one), result.stderr)
 
-    # The arrangements, from the files and from the one file.
+    # Converts the model to every arrangement, from its files and from the one file.
     for source, label in ((original, "files"), (one, "one file")):
         for how in ("files", "combined", "separate", "sized", "model-format"):
             what = f"{name}: {how} from {label}"
@@ -334,7 +334,7 @@ def check_made():
                         check(what + ": height", found.height() == row["height"], found.height())
                     tensor = found.get_tensor()
                     if folder != "newer":
-                        # Python can't access the values of types that Paddle 3 added.
+                        # The folder `newer` has types that Paddle 3 added, whose values Python can't access.
                         values = np.ascontiguousarray(np.array(tensor))
                         check(what + ": values", values.tobytes().hex() == row["data"], values)
                     check(what + ": dims", list(tensor.shape()) == row["dims"], tensor.shape())

@@ -2,7 +2,7 @@
 # Checks our files against Paddle 2.6.2 and 3.3.1: see run.py. Each version is installed from PyPI into a separate environment below
 # .interop, since they need different releases of NumPy. Needs python3 (3.9 to 3.11 for 2.6.2) and cargo.
 #
-# REARRANGE may name a build of crates/paddle/examples/rearrange.rs.
+# If REARRANGE is set, it is the path of a build of crates/paddle/examples/rearrange.rs.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -116,9 +116,9 @@ def check_variables(checks, work):
         pst.save(model, inner, model.call, min_size="1KiB", format="variables")
         wrapper = Wrapper(tf.saved_model.load(inner))
         tf.saved_model.save(wrapper, outer, wrapper.call)
-        # The module's own constant is in the graph, but not that of the loaded model.
+        # The module's own constant is in the graph, but the constant of the loaded model isn't.
         assert 4 * 64 * 64 < size(outer) < 4 * 256 * 64, size(outer)
-        # As in every model with variables, functions only hold weak references to them.
+        # The loaded object must be kept, since functions hold only weak references to its variables.
         loaded = tf.saved_model.load(outer)
         assert (loaded.call(x)["y"].numpy() == wrapper.call(x)["y"].numpy()).all()
     with checks.check("a function of a model saved with variables holds the variables"):
@@ -159,7 +159,7 @@ def check_around(checks, work):
     inner = os.path.join(work, "inner")
     model = Dense(64)
     pst.save(model, inner, signatures=model.call, min_size="1KiB")
-    # The model's functions only hold weak references to it.
+    # The model must be kept, since its functions hold only weak references to it.
     outer = Wrapper(model)
     expected = outer.call(tf.ones([2, 256]))["y"].numpy()
     with checks.check("a module around a loaded model is saved with its own large constant"):
@@ -264,7 +264,7 @@ def check_remote(checks, place):
     with checks.check(f"{place}: a model is saved to where tf.io.gfile writes"):
         pst.save(model, path, signatures=model.call, min_size="1KiB")
         assert CONSTANTS in remote_files(path)
-        # TensorFlow joins the paths of assets like those of local files.
+        # TensorFlow joins the paths of remote assets like those of local files.
         assert (tf.saved_model.load(path).call(x)["y0"].numpy() == expected).all()
     with checks.check(f"{place}: a model loaded from there is saved there"):
         with pst.enabled(min_size="1KiB"):
@@ -300,7 +300,7 @@ def check_remote(checks, place):
                 pst.save(large, f"{place}/stopped", large.call, progress=stop)
                 raise RuntimeError("the save wasn't stopped")
             except InterruptedError:
-                # `gs://` caches the existence of a folder for some seconds.
+                # Lists the files, since `gs://` reports a removed folder as existing for some seconds.
                 assert not remote_files(f"{place}/stopped"), remote_files(f"{place}/stopped")
                 assert not [name for name in tf.io.gfile.listdir(place) if "stopped" in name]
 

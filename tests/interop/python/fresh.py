@@ -76,7 +76,7 @@ def main():
         assert blocks(), "README.md has no lines for Python"
         for block in blocks():
             status, output, error = pasted(python, folder, block)
-            # The code before the first array has run.
+            # Without NumPy, only the code before the first array runs.
             assert status == 0 or error == "ModuleNotFoundError: No module named 'numpy'", error
             assert output.startswith("weights\n"), output
         run(python, "-m", "pip", "install", "--quiet", f"{wheel}[numpy]")

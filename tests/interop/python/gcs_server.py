@@ -181,7 +181,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         bucket, name, data = self.store.uploads[key]
         place = self.headers.get("Content-Range", "")
         found = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", place)
-        # Without a match, this is the whole object, or a request for the upload's state (`bytes */0`).
+        # If the range doesn't match, the body is the whole object, or empty in a request for the upload's state (`bytes */0`).
         start, end, total = map(int, found.groups()) if found else (0, len(body) - 1, len(body))
         if start != len(data) or end + 1 - start != len(body):
             return self.answer(400, {"error": {"code": 400, "message": f"{place!r} after {len(data)} bytes, with {len(body)}"}})
@@ -213,7 +213,7 @@ class Running:
 
     def ask(self, what, **query):
         url = f"http://127.0.0.1:{self.port}/-/{what}?{urllib.parse.urlencode(query)}"
-        # Bypasses the proxy in the environment.
+        # Bypasses a proxy that the environment configures.
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url) as answer:
             return json.load(answer)
 
@@ -265,7 +265,7 @@ def main():
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)
-    # Waits until the parent process has ended.
+    # Waits for the end of the parent process, which closes this pipe.
     sys.stdin.read()
 
 

@@ -123,9 +123,9 @@ def check_forms(checks, work):
         with open(plain, "rb") as file:
             whole = file.read()
         with open(damaged, "wb") as file:
-            # No field has the number 0.
+            # The file begins with zeros, which aren't a message, since no field has the number 0.
             file.write(bytes(10) + whole)
-        # The field 99, a number, is in no schema.
+        # Appends field 99, a number, which is in no schema.
         with open(newer, "wb") as file:
             file.write(whole + b"\x98\x06\x01")
         for do, text in ((pso.load, "damaged.onnx: "), (pso.session, "damaged.onnx: ")):
@@ -282,8 +282,8 @@ def script(*arguments):
 
 
 def check_memory(checks, work, megabytes):
-    # For MatMul, onnxruntime also keeps a copy of the weights in another order, unless this is disabled, which is
-    # the default for large models.
+    # For MatMul, onnxruntime also keeps a packed copy of the weights, unless packing is disabled, which is the
+    # default for large models.
     by_default = 1.2 if megabytes * 1_000_000 >= pso._PACKED_BELOW else 2.2
     for operator, packs, most in (
         ("Gather", "by default", 1.2), ("MatMul", "packs nothing", 1.2), ("MatMul", "packs", 2.2), ("MatMul", "by default", by_default),

@@ -34,13 +34,13 @@ echo "the wheel has $size bytes"
 "$venv/bin/pip" install --quiet --no-deps --force-reinstall "$WHEEL"
 
 "$venv/bin/mypy" --strict python/proto_splitter tests
-# Leaves the source folder, so that the installed package is checked.
+# Changes to a folder without the package's source, so that the installed package is checked.
 cd "$wheels"
 "$venv/bin/stubtest" --ignore-unused-allowlist --allowlist "$top/crates/python/tests/stubtest-allowlist.txt" proto_splitter._core
 "$venv/bin/protosplit" --version
 "$venv/bin/python" "$top/tests/interop/python/import_time.py"
 "$venv/bin/python" -X faulthandler -m pytest -p no:cacheprovider --rootdir "$top/crates/python" "$top/crates/python/tests"
-# The wheel also supports every later version of Python. Tests those that are installed.
+# The wheel also supports later versions of Python. Tests the wheel with those that are installed.
 for version in 3.12 3.13 3.14; do
   for python in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
     "$python" --version >/dev/null 2>&1 || continue
@@ -54,7 +54,7 @@ done
 
 # TensorFlow has a separate environment.
 "$top/tests/interop/setup.sh"
-# fsspec lets a session open URLs, too.
+# fsspec is needed for a session of a model at a URL.
 "$venv/bin/pip" install --quiet --no-deps --target "$wheels/site" "$WHEEL" fsspec
 PYTHONPATH=$wheels/site "$top/.interop/tensorflow-venv/bin/python" "$top/tests/interop/python/shim.py" "$@"
 PYTHONPATH=$wheels/site "$top/.interop/tensorflow-venv/bin/python" "$top/tests/interop/python/again.py"

@@ -15,7 +15,7 @@ import urllib.request
 with socket.create_server(("127.0.0.1", 0)) as free:
     ADDRESS = f"127.0.0.1:{free.getsockname()[1]}"
 for name in list(os.environ):
-    # Removes the settings of a user's store or proxy.
+    # Removes the user's settings for S3 and for proxies from the environment.
     if name.startswith("AWS_") or name.lower().endswith("_proxy"):
         del os.environ[name]
 os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test", AWS_REGION="us-east-1", S3_ENDPOINT=f"http://{ADDRESS}",

@@ -170,7 +170,7 @@ def check_pages(checks):
     pages = {}
     for name in ("python.md", "my-model-is-too-big.md"):
         with open(os.path.join(HERE, "../../../docs", name)) as file:
-            # The first cell of each row in the table.
+            # The messages of the page: the first cell of each row in its table.
             pages[name] = [row.split("|")[1] for row in file if row.startswith("| ") and "`" in row]
     modules = (tensor_util, ops, meta_graph, save_options)
     words = ("larger than 2GB.", "disabled in OSS.")
@@ -178,7 +178,7 @@ def check_pages(checks):
     for module in modules:
         with open(module.__file__) as file:
             strings = [node.value for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-        # Only considers the first line, to skip docstrings.
+        # Considers only the first line of a string, so that docstrings are skipped.
         said.update(text[:text.index(word) + len(word)] for text in strings for word in words if word in text.split("\n")[0])
     binaries = glob.glob(os.path.join(os.path.dirname(google.protobuf.__file__), "../_upb/*.so")) \
         + [os.path.join(os.path.dirname(tf.__file__), "libtensorflow_framework.so.2")]
@@ -198,7 +198,7 @@ def bar(path):
 
 
 def interrupted(path):
-    # Processes that a shell starts in the background ignore Ctrl-C.
+    # Restores the handling of Ctrl-C, which is ignored in processes that a shell starts in the background.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     model = Dense(400 * 1024)
     pst.enable()

@@ -18,7 +18,7 @@ import warnings
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-# Without this setting, sums are computed in any order, and their last bit differs between runs.
+# Without this setting, the order of sums, and therefore their last bit, differs between runs.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../externalize"))
@@ -84,7 +84,7 @@ class Dense(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None, 256], tf.float32, name="x")])
     def call(self, x):
-        # For a transposition, TensorFlow would copy the weights.
+        # The weights aren't transposed, since TensorFlow would copy them.
         return {f"y{part}": tf.matmul(x, weight)[0, :64] for part, weight in enumerate(self.weights)}
 
 
@@ -237,7 +237,7 @@ def check_models(checks, work):
         with checks.check(f"{name}: in chunks, and loaded by us"):
             with pst.enabled(min_size="1KiB", format="cpb"):
                 make(chunked)
-            # Models below the maximum chunk size stay in one piece, so `ps.split` cuts this model.
+            # Uses `ps.split` with a small maximum, since `pst.save` keeps models below the maximum chunk size in one piece.
             whole = os.path.join(chunked, "saved_model.pb")
             ps.split(whole, os.path.join(chunked, "saved_model"), max_chunk_size="8KiB")
             os.remove(whole)
@@ -289,7 +289,7 @@ def check_saving(checks, work):
             warnings.simplefilter("always")
             pst.save(tf.Module(), path, signatures=traced, min_size="1KiB")
         assert any("traced before enable()" in str(one.message) for one in told), [str(one.message) for one in told]
-        # Variables are freed together with the object with which they were loaded.
+        # The loaded object must be kept, since its variables are freed together with it.
         loaded = tf.saved_model.load(path)
         assert loaded.signatures["serving_default"](x=x)["y0"].numpy().tobytes() == expected
         assert os.path.exists(os.path.join(path, CONSTANTS))

@@ -71,7 +71,7 @@ def check_saving(checks, work):
 
 def check_messages(checks, work):
     graph = test_util.make_graph_def_with_constant_nodes([95] * 15)
-    # A field that the type doesn't know.
+    # Appends a field that isn't in the type.
     whole = graph_pb2.GraphDef.FromString(graph.SerializeToString() + bytes.fromhex("fa3f0161"))
     with checks.check("messages are split and read"):
         written = ps.split(whole, os.path.join(work, "graph"), max_chunk_size=500)

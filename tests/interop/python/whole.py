@@ -47,7 +47,7 @@ def stock_message(mib):
     try:
         tf.function(lambda: tf.constant(weight)).get_concrete_function()
     except ValueError as error:
-        # TensorFlow's message begins with lines of the program.
+        # Only the last line is the error: TensorFlow's message begins with lines of the program.
         return {"message": str(error).strip().splitlines()[-1].strip().removeprefix("ValueError: ")}
     return {"message": None}
 

@@ -35,7 +35,7 @@ N = 32
 A, B = numbers(1, N, N), numbers(2, N, N)
 SMALL = ("float8_e5m2", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz", "float8_e3m4", "float8_e8m0fnu",
          "int4", "uint4", "int2", "uint2", "float4_e2m1fn", "bfloat16")
-# The models by name. Each is a function of a 2-dimensional tensor.
+# The models, by name. Each model computes a function of a two-dimensional tensor.
 ZOO = {}
 
 
@@ -385,7 +385,7 @@ def check_model(checks, name, work, with_lite):
         with pst.enabled(min_size=64), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             found = run(function, ours)
-        # The whole model was traced while the shim was enabled.
+        # There is no such warning, since the whole model was traced while the package was enabled.
         assert not any("traced before" in str(one.message) for one in told), [str(one.message) for one in told]
         told = [str(one.message) for one in told if "proto_splitter" in str(one.filename) or "left to TensorFlow" in str(one.message)]
         assert len(told) <= 1 or name.startswith("type_"), told
@@ -418,7 +418,7 @@ def check_model(checks, name, work, with_lite):
             for folder in (ours, variables, lean) if expected is not None else ():
                 found = lite(folder)
                 if folder == lean and name == "type_float8_e4m3fn":
-                    # As the page says, the converter accepts no arguments of this type, and a moved constant is an argument.
+                    # A moved constant is an argument, and the converter accepts no arguments of this type, as the page says.
                     assert found is None, "it is converted: docs/my-model-is-too-big.md says that it isn't"
                 else:
                     assert found == expected, f"{os.path.basename(folder)} is converted to another model"

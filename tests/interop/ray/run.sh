@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Splits, verifies and merges on a local Ray cluster, while one of its three nodes is killed, and objects of moto's S3 server. Takes the
-# arguments of run.py: `--size 3GiB --table` for the measurements. Needs Rust and python3 (3.11 or later). Ends with `N passed, 0 failed`.
+# Splits, verifies and merges on a local Ray cluster, of which one of three nodes is killed meanwhile, also with objects of moto's S3
+# server. Accepts the arguments of run.py: `--size 3GiB --table` for the measurements. Needs Rust and python3 (3.11 or later). Ends with `N
+# passed, 0 failed`.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -255,7 +255,7 @@ def training(folder, run):
     there_and_back = [("plain", [], []), ("w", ["M", "V"], found)]
     for name in (path, back):
         check(f"{name.name}: training", m.read_training(name.read_bytes()), (there_and_back, json))
-    # The reverse, with a model that Python wrote, whose states have no names.
+    # The reverse: the command reads a model that Python wrote, whose updater states have no names.
     entries = {
         "tags.txt": "t\n",
         "t/graph.fb": m.graph_file([("w", "FLOAT", m.VARIABLE, [2, 3])], []),
@@ -307,7 +307,7 @@ def forms(folder, protosplit, verify):
     for name, content in fixtures.files().items():
         stored = root / "tests/data/samediff" / name
         if not name.endswith(("zip", "sdz")):
-            # Deflated bytes depend on the library's version.
+            # Only stored entries are compared, since deflated bytes depend on the library's version.
             check(f"{name} equals the generated file", stored.read_bytes() == content, True)
         out = folder / f"{name}.zip"
         protosplit("convert", stored, "-o", out, "--to", "samediff")
@@ -329,7 +329,7 @@ def forms(folder, protosplit, verify):
         check(f"{name}: classic", values, expected_values)
 
 
-# The problem with an empty array in a real graph, whose type differs in the graph.
+# The expected problem of a real model: the type of an empty array differs from its type in the graph.
 ODD = {"scalar_float32.fb": 'only/params/3.fb: the empty array is of type DOUBLE, but "assert_equal/Const" is of another'}
 
 
@@ -372,7 +372,7 @@ def real(folder, run):
         variables, nodes = m.read_classic(path.read_bytes())
         _, operations, parameters, _ = m.read_model(out)["only"]
         for name, (_, kind, _, array) in variables.items():
-            # Placeholders may have values, too, which stay in the graph.
+            # Skips placeholders, whose values, if any, stay in the graph.
             if array is not None and kind in (m.VARIABLE, m.CONSTANT):
                 check(f"{path.name}: {name}", parameters.get(name), array)
         found = [values_only(op) for op in operations]

@@ -76,7 +76,7 @@ def main():
             for signature in (ours, theirs):
                 check(f"model-signing takes {signature.name}", theirs_accepts(model, signature, public))
                 check(f"the command takes {signature.name}", ours_accepts(model, signature, public))
-            # Flips a bit in the model, and one in the signature.
+            # Flips one bit in a file of the model, and one in the signature.
             file = rng.choice([path for path in sorted(model.rglob("*")) if path.is_file()] or [model])
             for target in (file, ours):
                 original = target.read_bytes()

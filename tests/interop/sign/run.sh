@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Signs models with the command and verifies the signatures with PyPI's model-signing, and the reverse. The models are a file in chunks, a
 # folder and an externalized model, signed with keys of both curves. Then flips bits of the models and of the signatures, which both
-# programs must refuse. Needs Rust and python3. Ends with `N passed, 0 failed`.
+# programs must detect. Needs Rust and python3. Ends with `N passed, 0 failed`.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)

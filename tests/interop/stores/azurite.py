@@ -48,7 +48,7 @@ def make_container(endpoint, name):
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%a, %d %b %Y %H:%M:%S GMT")
     headers = f"x-ms-date:{date}\nx-ms-version:2021-08-06"
     resource = f"/{ACCOUNT}/{ACCOUNT}/{name}\nrestype:container"
-    # The verb, eleven absent standard headers, our own headers, and the resource.
+    # The text to sign: the verb, eleven absent standard headers, our own headers, and the resource.
     text = "PUT" + "\n" * 12 + f"{headers}\n{resource}"
     signed = hmac.new(base64.b64decode(KEY), text.encode(), hashlib.sha256).digest()
     request = urllib.request.Request(f"{endpoint}/{ACCOUNT}/{name}?restype=container", method="PUT")

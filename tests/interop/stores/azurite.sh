@@ -3,7 +3,7 @@
 # key is public. Azurite is installed from npm into target/azurite. Not part of CI, since azurite takes 365 MB. See azurite.py.
 # Needs node, npm and python3.
 #
-# PROTOSPLIT may name a build of the command.
+# If PROTOSPLIT is set, it is the path of the command to check.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

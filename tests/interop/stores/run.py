@@ -51,7 +51,7 @@ class Counter:
         if completes:
             key = environ["PATH_INFO"].split("/", 2)[2]
             self.before(key)
-            # moto supports this condition only for simple uploads; S3 supports it here, too.
+            # moto supports this condition only for simple uploads, but S3 also when an upload in parts is completed.
             if environ.get("HTTP_IF_NONE_MATCH") == "*" and self.has(key):
                 start_response("412 Precondition Failed", [("Content-Type", "application/xml")])
                 return [b"<Error><Code>PreconditionFailed</Code></Error>"]
@@ -283,7 +283,7 @@ def in_parts(checks, folder, store, size):
         command = [checks.protosplit, verb, "--plan", plan, "--part", "0", "--quiet"]
         hosts = [subprocess.Popen(command, env=checks.env, stdout=subprocess.DEVNULL) for _ in range(2)]
         checks.check(f"part 0 of a {verb} runs twice at once", [host.wait() for host in hosts] == [0, 0])
-        # A host that is killed at the start leaves nothing visible.
+        # Kills a host at the start of its part, which must leave no visible object.
         host = subprocess.Popen(command, env=checks.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(0.2)
         host.kill()

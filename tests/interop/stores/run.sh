@@ -2,7 +2,7 @@
 # Checks the command against moto's S3 server, installed from PyPI into a separate environment below .interop. See run.py.
 # Needs python3 and cargo.
 #
-# PROTOSPLIT may name a build of the command.
+# If PROTOSPLIT is set, it is the path of the command to check.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -82,7 +82,7 @@ def xla(split: pathlib.Path, expected: str) -> None:
 
 def modules(run, folder: pathlib.Path) -> None:
     whole, split, back = folder / "module.hlo.pb", folder / "module.riegeli", folder / "back.pb"
-    # Literals of types that can and that can't be overridden.
+    # A literal of a type that an override can replace, and two of types that it can't.
     kinds = [("u8", 6, 3, 1), ("f32", 11, 8, 4), ("s8", 2, 15, 1)]
     computations = [field(3, field(1, f"c{name}".encode()), constant(name, kind, data, 740_000_000, width)) for name, kind, data, width in kinds]
     written(whole, module(*computations))

@@ -63,7 +63,7 @@ def dumps(run, kinds, folder: pathlib.Path) -> int:
             assert ("buffer_assignment" in said) == missing, f"{split.name}: {said}"
             run("merge", split, "-o", place / "merged.pb", "--force")
             merged = module_kind.FromString((place / "merged.pb").read_bytes())
-            # Cuts the whole module with the command.
+            # Splits the whole module with the command.
             run("convert", whole, "-o", place / "ours.riegeli", "--to", "split-proto", "--force")
             ours = independent((place / "ours.riegeli").read_bytes(), module_kind, manifest_kind)
             assert ours.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True), split.name
@@ -114,7 +114,7 @@ def executables(run, kinds, folder: pathlib.Path) -> int:
         for compression in ("none", "snappy", "zstd:3", "brotli:4"):
             ours = folder / "ours.riegeli"
             run("convert", path, "-o", ours, "--to", "split-proto", "--set", f"compression={compression}", "--force")
-            # The executable follows an empty IFRT metadata.
+            # The zero byte is empty IFRT metadata, before the executable.
             assert read(b"\0" + ours.read_bytes()) == expected, f"{path.name}: {compression}"
             count += 1
         run("convert", path, "-o", folder / "tree.pb", "--to", "unpacked-aot", "--force")
@@ -131,7 +131,7 @@ def executables(run, kinds, folder: pathlib.Path) -> int:
     assert tree.cpu_executable.hlo_module.hlo_module.computations
     run("convert", folder / "tree.pb", "-o", ours, "--message", TREE, "--to", "aot", "--force")
     assert made.endswith(ours.read_bytes()) and len(made) - len(ours.read_bytes()) < 1000
-    # An entry of the compilation cache.
+    # Reads an entry of JAX's compilation cache.
     (entry,) = (folder / "cache").glob("*-cache")
     said = run("info", entry)
     assert "compressed with" in said and "IFRT metadata" in said, said
