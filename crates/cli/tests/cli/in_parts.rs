@@ -246,7 +246,7 @@ fn what_a_plan_is_not_for_is_refused_in_a_line() {
         ),
         (
             run([&"verify", &source, &"--plan-only", &dir.path("p")]),
-            "of a .cpb file",
+            "one message, not in chunks",
         ),
     ] {
         let failed = ran.failed(Exit::Usage);
