@@ -1,5 +1,4 @@
-//! The command line and its help. Each command's options and examples are in a submodule of its own
-//! name.
+//! The command line and its help. The options and examples of the commands are in submodules.
 
 mod append;
 mod cat;

@@ -110,8 +110,8 @@ pub(crate) fn to_form(
     ops::convert(input, target, options).map_err(|error| failure(input, target, &error))
 }
 
-/// Converts an error from a conversion. An I/O error may be about a parent folder of the output
-/// rather than about the input.
+/// Converts a conversion's error to a failure about the input. An I/O error about a parent folder
+/// of the output becomes a failure about this folder.
 fn failure(opened: &Opened, target: &Path, error: &Error) -> Failure {
     let about = error.file().filter(|_| error.kind() == ErrorKind::Io);
     let folder = about.filter(|about| target.ancestors().skip(1).any(|folder| folder == *about));

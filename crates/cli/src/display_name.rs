@@ -18,8 +18,8 @@ pub(crate) fn name_copy(number: i32, name: &str) {
     given.insert(number, name.to_owned());
 }
 
-/// Replacements for other paths: from a temporary folder to its object's URL, and from a URL with
-/// secrets to the URL without them.
+/// Pairs of a string and its replacement in output: a temporary folder is replaced by the URL of
+/// the folder that it stands for, and a URL with secrets by the URL without the secrets.
 static RENAMED: LazyLock<Mutex<Vec<(String, String)>>> = LazyLock::new(Mutex::default);
 
 /// Records that `shown` replaces the path or URL `named` in all output.

@@ -48,7 +48,8 @@ pub(crate) fn files_table(main: u64, others: &[OtherFile], width: Option<usize>)
     format!("\n{}", table.render_within(width))
 }
 
-/// Returns a table with a line for each chunk. The ratio is shown only if `detail` is true.
+/// Returns a table with a line for each chunk. The column `ratio` is shown only if `detail` is
+/// true.
 pub(crate) fn chunks_table<'a>(
     chunks: impl Iterator<Item = (&'a ChunkInfo, String)>,
     in_one_file: bool,
@@ -95,8 +96,8 @@ pub(crate) fn chunks_table<'a>(
     table.render_within(width)
 }
 
-/// Returns the stored size of a chunk or, if the chunk shares a record, a reference to another
-/// chunk in it.
+/// Returns the stored size of a chunk or, if the chunk shares a record with other chunks, a
+/// reference to another chunk in this record.
 fn stored(chunk: &ChunkInfo) -> String {
     match (chunk.stored_size, chunk.shared_with.as_slice()) {
         // The earlier chunk has the same record, which is stored only once.

@@ -83,8 +83,8 @@ impl Input {
         !self.opened.is_single()
     }
 
-    /// Returns true if the input's format describes it, and the user didn't specify the message's
-    /// type.
+    /// Returns true if the input's format describes the input better than a general report about a
+    /// message does.
     pub(crate) fn is_told(&self) -> bool {
         self.opened.is_described_by_format()
     }

@@ -11,8 +11,8 @@
 //! assert!(err.starts_with(b"protosplit: no such file.pb: "));
 //! ```
 //!
-//! Each subcommand has a module of the same name, which first creates a report. The report is then
-//! printed as text or as JSON, so both have the same contents.
+//! The module of a subcommand first creates a report. The report is then printed as text or as
+//! JSON, so both have the same contents.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

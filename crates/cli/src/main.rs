@@ -31,8 +31,9 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// A replacement for standard output that was already closed when the process started. Otherwise,
-/// Rust's runtime would replace it with `/dev/null`, and results would be lost without an error.
+/// A writer that always fails, for a standard output that was closed when the process started.
+/// Rust's runtime replaces a closed standard output with `/dev/null`, so that results would be lost
+/// without an error.
 struct Closed;
 
 impl Write for Closed {

@@ -37,7 +37,7 @@ struct Report {
     /// Full name of the message's type; `None` if unknown.
     message: Option<String>,
     /// True if the merged bytes are the original bytes; `None` if the file doesn't record a
-    /// checksum of them.
+    /// checksum of the original bytes.
     byte_exact: Option<bool>,
     output_bytes: u64,
     crc32c: String,

@@ -289,8 +289,8 @@ impl NamedTreeOptions {
         self
     }
 
-    /// Sets the maximum number of members to list for each field, and of fields to list for each
-    /// message. Default: 10 in a report, 5,000 on a page.
+    /// Sets the maximum number of elements to list for each repeated field, and of fields to list
+    /// for each message. Default: 10 in a report, 5,000 on a page.
     #[must_use]
     pub const fn top(mut self, count: Option<usize>) -> Self {
         self.top = count;
@@ -310,8 +310,8 @@ impl NamedTreeOptions {
         self.depth
     }
 
-    /// Returns the maximum number of members to list for each field, and of fields to list for each
-    /// message; `None` for the default.
+    /// Returns the maximum number of elements to list for each repeated field, and of fields to
+    /// list for each message; `None` for the default.
     pub const fn get_top(&self) -> Option<usize> {
         self.top
     }

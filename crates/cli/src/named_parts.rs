@@ -24,7 +24,7 @@ pub fn object_stores() -> Option<Arc<dyn Objects>> {
     remote::stores()
 }
 
-/// Replaces passwords and tokens in the given URLs, in all later errors. Names that aren't URLs are
+/// Hides the passwords and tokens of the given URLs in all later errors. Names that aren't URLs are
 /// ignored.
 pub fn hide_secrets<'a>(names: impl IntoIterator<Item = &'a Path>) {
     let names: Vec<OsString> = names.into_iter().map(|name| name.into()).collect();
@@ -33,7 +33,7 @@ pub fn hide_secrets<'a>(names: impl IntoIterator<Item = &'a Path>) {
 
 /// Plans to split the named file or object into `PREFIX.cpb` and one file for each part, with
 /// [`Planner::split`](proto_splitter::parts::Planner::split). By default, there are at most 16
-/// parts or, if the options limit the size of files, as many parts as files are needed.
+/// parts or, if the options limit the size of files, one part for each file that is needed.
 ///
 /// ```
 /// use proto_splitter::parts::{PartOptions, PlanFile};

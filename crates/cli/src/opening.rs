@@ -76,8 +76,8 @@ impl<'a> Opening<'a> {
         self
     }
 
-    /// Sets whether the command only inspects the message. Missing external files aren't an error
-    /// then.
+    /// Sets whether the command only inspects the message. If so, missing external files aren't an
+    /// error.
     pub(crate) fn looked_at(mut self, is_looked_at: bool) -> Self {
         self.options = self.options.allow_missing_files(is_looked_at);
         self

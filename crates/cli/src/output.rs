@@ -105,8 +105,8 @@ impl<'a> Output<'a> {
         self.line = ProgressLine::new(shown);
     }
 
-    /// Returns a progress listener for work that only reads. A signal can end the process at any
-    /// moment.
+    /// Returns a progress listener for work that only reads. The listener doesn't cancel the work,
+    /// since a signal can end the process at any moment.
     pub(crate) fn reading(&self, doing: &'static str) -> Progress {
         self.line.bytes(doing)
     }
@@ -170,7 +170,7 @@ impl<'a> Output<'a> {
     }
 
     /// Prints a report as one line of JSON if `json` is true, and otherwise as text. `text` formats
-    /// the report with a maximum number of columns.
+    /// the report; its second argument is the maximum width of lines, in columns.
     pub(crate) fn report<R: Serialize>(
         &mut self,
         json: bool,

@@ -1,4 +1,4 @@
-//! Writing a command's printed output to a file instead.
+//! Writing a command's printed output to a file instead of standard output.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};

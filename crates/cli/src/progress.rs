@@ -24,7 +24,7 @@ const COLUMNS: u16 = 80;
 /// Template of the line: text, followed by a bar.
 const TEMPLATE: &str = "{msg}: {percent}% of {all}, {rate}/s, {eta} left  {wide_bar}";
 
-/// A progress line on the terminal, which shows one task after another. Empty if no line is shown.
+/// A progress line on the terminal, which shows one task after another; `None` if no line is shown.
 #[derive(Clone, Default)]
 pub(crate) struct ProgressLine(Option<Arc<Shared>>);
 

@@ -45,7 +45,7 @@ pub(crate) fn is_url(named: &Path) -> bool {
     named.to_str().is_some_and(ObjectLocation::is_url)
 }
 
-/// Replaces the passwords and tokens of URLs in all later output.
+/// Hides the passwords and tokens of URLs in all later output.
 pub(crate) fn hide_secrets(args: &[OsString]) {
     for arg in args.iter().filter_map(|arg| arg.to_str()) {
         let authority = arg.find("://").map_or(0, |at| at + 3);
@@ -71,8 +71,8 @@ pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
     redact(text)
 }
 
-/// Returns the scheme of a URL if this build supports no store for it. Returns `None` if a file has
-/// the same name.
+/// Returns the scheme of a URL if this build supports no store for it. Returns `None` if the
+/// argument is the name of an existing file.
 fn unknown_scheme(named: &Path) -> Option<&str> {
     let (scheme, _) = named.to_str()?.split_once("://")?;
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -195,7 +195,7 @@ pub(crate) struct Staged {
 struct StagedOutput {
     /// Temporary folder that receives the output.
     folder: PathBuf,
-    /// Path in the folder that the command writes instead of the object.
+    /// Path of the file in `folder` that the command writes in place of the object.
     path: PathBuf,
     location: ObjectLocation,
 }
@@ -253,8 +253,9 @@ fn is_planned(command: &Command) -> bool {
     parts.plan_only.is_some()
 }
 
-/// Copies the inputs that a command can't read directly from a store to temporary folders.
-/// Redirects outputs that the command can't write directly to temporary folders, too.
+/// Prepares a command for inputs and outputs in a store. Inputs that the command can't read
+/// directly are copied to temporary folders. Outputs that the command can't write directly are
+/// redirected to temporary folders.
 pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<Staged, Failure> {
     let mut staged = Staged::default();
     // A plan must refer to the objects themselves, since other hosts couldn't read a copy.

@@ -131,8 +131,8 @@ fn write(
     Ok(Exit::Done)
 }
 
-/// Writes a file with `make`. If the input is a folder, the file is in a copy of the folder, and
-/// its path is returned.
+/// Writes a file with `make`, and returns the result of `make`. If the input is a folder, the file
+/// is in a copy of the folder, and the file's path is also returned.
 pub(crate) fn place<T>(
     input: &Input,
     target: &Path,

@@ -151,7 +151,8 @@ pub(crate) fn messages(pool: &DescriptorPool) -> impl Iterator<Item = MessageDes
         .filter(|message| !message.is_map_entry())
 }
 
-/// Returns the full names of the message types that no field of another type contains.
+/// Returns the full names of the message types that aren't the type of a field in any other message
+/// type. Types in `google.protobuf` are omitted.
 pub(crate) fn roots(pool: &DescriptorPool) -> impl Iterator<Item = String> {
     let mut held = BTreeSet::new();
     for message in pool.all_messages() {

@@ -125,7 +125,7 @@ fn streams(args: &SplitArgs) -> bool {
     args.output.as_deref() == Some(Path::new(STANDARD))
 }
 
-/// Fails if the other arguments don't allow an output to standard output.
+/// Fails if another argument can't be combined with output to standard output.
 fn check_streams(args: &SplitArgs) -> Result<(), Failure> {
     let refuse = |why| Err(Failure::usage(why));
     if args.max_file_size.is_some() {
@@ -219,8 +219,8 @@ impl Job {
         Job::new(args, input, prefix, true, output)
     }
 
-    /// Creates a job for the message of a folder in a known format, which is assembled from several
-    /// files.
+    /// Creates a job for a message that is assembled from several files of a folder in a known
+    /// format.
     fn of_model(args: &SplitArgs, input: Input, output: &Output<'_>) -> Result<Job, Failure> {
         let prefix = match &args.output {
             None if !args.dry_run => {

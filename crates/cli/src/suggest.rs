@@ -9,7 +9,8 @@ use proto_splitter::size_tree::TreePlace;
 /// Maximum depth at which to search for a field that the user named without the path to it.
 const DEEPEST: usize = 4;
 
-/// Maximum number of message fields to search for the field.
+/// Maximum number of message fields to visit in the search for a field that the user named without
+/// the path to it.
 const MOST_VISITED: usize = 2000;
 
 /// Maximum length of a mistyped name, in bytes. For longer names, no similar name is suggested,
@@ -212,7 +213,7 @@ fn below(kind: &Kind, is_map: bool) -> Option<MessageDescriptor> {
     }
 }
 
-/// Returns the shortest path from `root` to a message that has a field with this name, and the
+/// Returns the shortest path from `root` to a message with a field of this name. Also returns the
 /// message's type. Maps are skipped, since their keys are unknown.
 fn way_to(name: &str, root: &MessageDescriptor) -> Option<(String, MessageDescriptor)> {
     let mut level = vec![(String::new(), root.clone())];

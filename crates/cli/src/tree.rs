@@ -32,10 +32,13 @@ use crate::size;
 use crate::suggest;
 use text::Look;
 
-/// Default limits for a table, a picture and a page: the maximum number of members and fields, and
-/// the minimum size. If a page becomes too large, fewer are shown.
+/// Default limits for a table: the maximum number of elements in a field and of fields in a
+/// message, and the minimum size.
 const TEXT: (usize, LeastSize) = (10, LeastSize::Millionths(10_000));
+/// Default limits for a picture, in the same form as [`TEXT`].
 const PICTURE: (usize, LeastSize) = (200, LeastSize::Bytes(0));
+/// Default limits for a page, in the same form as [`TEXT`]. If a page becomes too large, fewer
+/// elements and fields are shown.
 const PAGE: (usize, LeastSize) = (5_000, LeastSize::Bytes(0));
 
 pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {

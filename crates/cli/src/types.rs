@@ -90,10 +90,11 @@ impl Types {
         }
     }
 
-    /// Returns the schema next to an input, and its type for the input's message. This is the type
-    /// `said` that the input records or, if it records none, the only type that no other type
-    /// contains. A schema fits if it has such a type, and `is_of` returns true for the type. Returns
-    /// `None` if the user gave a schema or a type, or if the number of schemas that fit isn't one.
+    /// Returns the schema next to an input, and the type of the input's message in this schema. The
+    /// type is the one that the input records as `said` or, if it records none, the only type that
+    /// no other type contains. A schema fits if it has such a type, and `is_of` returns true for
+    /// the type. Returns `None` if the user gave a schema or a type, or if the number of schemas
+    /// that fit isn't one.
     pub(crate) fn beside(
         args: &SchemaArgs,
         input: &Path,

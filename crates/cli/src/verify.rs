@@ -64,7 +64,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
 }
 
 /// Returns a report with `failure` as its problem, if the file is a chunked file that is too
-/// damaged to be opened. For any other failure, nothing was verified, so returns `None`.
+/// damaged to be opened. For any other failure, returns `None`, since nothing was verified.
 pub(crate) fn unreadable(file: &Path, failure: &Failure) -> Option<VerifyReport> {
     let is_damaged = failure.exit() == Exit::Bad && place::is_chunked_at(file);
     let problem = || Error::new(ErrorKind::Record, failure.message());

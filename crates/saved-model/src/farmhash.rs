@@ -29,7 +29,7 @@ const SEED: u64 = 81;
 pub struct Farmhash {
     /// The block that was mixed last, followed by the block that is being filled.
     tail: [u8; 2 * BLOCK],
-    /// Number of bytes in the second block.
+    /// Number of bytes in the block that is being filled.
     filled: usize,
     len: u64,
     state: Option<State>,
@@ -326,8 +326,8 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
-    /// Returns lengths, and the hash that TensorFlow 2.21 computed for a `variables.index` of each
-    /// length with the content of [`sample`].
+    /// Returns pairs of a length and a hash. TensorFlow 2.21 computed the hash for a
+    /// `variables.index` that consists of the [`sample`] of this length.
     fn expected() -> impl Iterator<Item = (usize, u64)> {
         include_str!("farmhash.txt").lines().map(|line| {
             let (len, hash) = line.split_once(' ').unwrap();

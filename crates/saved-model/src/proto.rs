@@ -1,5 +1,5 @@
-//! Generated code for `tensorflow.SavedModel` and the types that it uses and `GraphDef` doesn't,
-//! from `proto/tensorflow/core/protobuf`.
+//! Generated code for `tensorflow.SavedModel`, and for the types that it uses but `GraphDef`
+//! doesn't use, from `proto/tensorflow/core/protobuf`.
 //!
 //! Includes `FingerprintDef`, and the messages that collections store in serialized form
 //! (`VariableDef`, `QueueRunnerDef`, `CondContextDef`, ...). The types for graphs are in

@@ -90,7 +90,7 @@ impl GetArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rows {
     pub(crate) start: u64,
-    /// `None` for all remaining rows.
+    /// Exclusive end of the rows; `None` for all remaining rows.
     pub(crate) end: Option<u64>,
 }
 

@@ -8,7 +8,7 @@ use super::depth::DepthArgs;
 use super::schema::SchemaArgs;
 use crate::size;
 
-/// Options for reading a message, which another program may have written.
+/// Options for reading a message, including the limits for a message that another program wrote.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReadingArgs {
     #[command(flatten)]

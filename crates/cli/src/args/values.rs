@@ -8,12 +8,13 @@ use proto_splitter::split::{
 
 use crate::size;
 
-/// Smallest value that becomes a separate chunk. This isn't an `Option`, since clap would treat that as an
-/// optional argument.
+/// Size of a bytes or string value that an option gives, in bytes; `None` for `none`. The `Option`
+/// is wrapped, since clap would treat a plain `Option` as an optional argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValueSize(pub(crate) Option<u64>);
 
-/// The commonly quoted limit of protobuf readers. A chunk must be slightly smaller.
+/// Size that is commonly quoted as the limit of protobuf readers, in bytes. A chunk must be
+/// slightly smaller.
 const TWO_GIB: u64 = 2 << 30;
 
 pub(super) fn chunk_size(text: &str) -> Result<u64, String> {

@@ -105,8 +105,8 @@ struct Object<'a> {
     entries: Vec<Entry>,
 }
 
-/// The ranges in the buffer of an object's entry and of its key. The key's range starts at the
-/// quote.
+/// The ranges that an object's entry and the entry's key occupy in the buffer. The key's range
+/// starts at the quote.
 struct Entry {
     key: Range<usize>,
     end: usize,

@@ -104,7 +104,7 @@ pub(super) enum Shape {
 /// The type of a message to print.
 pub(super) struct MessageShape {
     descriptor: MessageDescriptor,
-    /// Size of an encoded message, in bytes, up to which the memory for decoding it isn't checked.
+    /// Maximum size of an encoded message, in bytes, that is decoded without checking the memory.
     unchecked: usize,
 }
 
@@ -261,8 +261,8 @@ fn undecodable(why: impl ToString) -> Error {
     Error::new(ErrorKind::InvalidMessage, why.to_string())
 }
 
-/// Decodes a scalar in the form of a message that contains only this value, to get its JSON
-/// mapping.
+/// Returns a scalar in protobuf's JSON mapping. The scalar is decoded as the only value in a
+/// message.
 fn scalar(value: &[u8], kind: &Kind, holder: &Holder) -> Result<Value, Error> {
     let wire = wire_type(kind, false);
     let mut bytes = Vec::with_capacity(value.len() + 16);

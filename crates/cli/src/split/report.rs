@@ -27,8 +27,8 @@ pub(super) struct Report {
     dry_run: bool,
     /// False if there was nothing to write, because the input already is the output.
     written: bool,
-    /// Path of a file with the same prefix and the other extension that was removed; `None` if
-    /// there was none.
+    /// Path of the removed file that had the output's prefix and the other extension; `None` if no
+    /// file was removed.
     pub(super) removed: Option<String>,
     /// Paths of further files from an earlier split that were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]

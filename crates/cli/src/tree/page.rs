@@ -26,7 +26,7 @@ struct Data<'a> {
     message: Option<&'a str>,
     chunked: bool,
     tree: Item,
-    /// Trees of the members that the page can zoom into, by the members' paths.
+    /// Trees of the elements and map entries that the page can zoom into, by path.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     inside: BTreeMap<String, Item>,
 }
@@ -47,10 +47,11 @@ struct Item {
     c: u64,
     #[serde(skip_serializing_if = "String::is_empty")]
     k: String,
-    /// Listed members of the field.
+    /// Listed elements or map entries of the field.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     m: Vec<Row>,
-    /// Number and total size in bytes of the members that aren't listed; `None` if there are none.
+    /// Number and total size in bytes of the elements or map entries that aren't listed; `None` if
+    /// there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     r: Option<(u64, u64)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -61,10 +62,11 @@ struct Item {
     x: Option<(u64, u64)>,
 }
 
-/// A member in the page's data: its selector, name, detail, size in bytes, chunks and path.
+/// An element or map entry in the page's data: its selector, name, detail, size in bytes, chunks
+/// and path.
 type Row = (String, Option<String>, Option<String>, u64, String, String);
 
-/// Returns a page for the largest report whose data fits. `report` returns the report within
+/// Returns a page for the largest report whose data fits. `report` creates the report for given
 /// limits.
 pub(super) fn page(
     limits: TreeLimits,
@@ -114,8 +116,8 @@ fn data(report: &TreeReport) -> Result<String, Failure> {
     Ok(json.replace('<', "\\u003c"))
 }
 
-/// Returns the path and the data of a member to zoom into; `None` if the path is too long for the
-/// page.
+/// Returns the path and the data of an element or map entry to zoom into; `None` if the path is too
+/// long for the page.
 fn inside(field: &TreeField) -> Option<(String, Item)> {
     let is_whole = field.path.chars().count() <= MOST_TEXT;
     is_whole.then(|| (field.path.clone(), Item::of(field)))

@@ -13,8 +13,9 @@ use crate::size;
 const WIDTH: f64 = 1280.0;
 const HEIGHT: f64 = 860.0;
 const MARGIN: f64 = 24.0;
-/// Heights of the space above the treemap, for its title, and below it, for its legend.
+/// Height of the space above the treemap, for the picture's title.
 const HEAD: f64 = 78.0;
+/// Height of the space below the treemap, for the picture's legend.
 const FOOT: f64 = 52.0;
 /// Height of a field's label, which is above the rectangles of the field's parts.
 const LABEL: f64 = 18.0;
@@ -22,8 +23,8 @@ const PADDING: f64 = 2.0;
 /// Minimum width and height of a rectangle. A smaller rectangle isn't drawn.
 const LEAST_SIDE: f64 = 2.5;
 const LEAST_FRAME: (f64, f64) = (28.0, 18.0);
-/// Minimum area of the rectangle for a field's largest member. If it is smaller, no members are
-/// drawn.
+/// Minimum area of the rectangle for a field's largest element or map entry. If the area is
+/// smaller, no elements or entries of the field are drawn.
 const LEAST_MEMBER: f64 = 700.0;
 /// Approximate width of a character in a label.
 const CHARACTER: f64 = 7.0;
@@ -128,9 +129,9 @@ fn parts(field: &TreeField) -> Vec<Part<'_>> {
     parts
 }
 
-/// Returns true if a field's members are more informative than its nested fields. This is the case
-/// if there are several members and no nested fields. It is also the case if the members have
-/// names, and no large nested field has members with names.
+/// Returns true if a field's members (elements or map entries) are more informative than its nested
+/// fields. This is the case if there are several members and no nested fields. It is also the case
+/// if the members have names, and no large nested field has members with names.
 fn by_member(field: &TreeField) -> bool {
     field.members.len() > 1
         && (field.fields.is_empty() || (is_named(field) && !has_named(field, field.size / 2)))

@@ -143,9 +143,9 @@ pub(super) fn chunks(listed: &[u64], more: bool) -> String {
     }
 }
 
-/// Appends the lines below a field: first its members, then its nested fields. The sizes of the
-/// members add up to the field's size. The sizes of the nested fields and the field's own bytes
-/// also do, so members have a different style of line.
+/// Appends the lines below a field: first its members (elements or map entries), then its nested
+/// fields. The sizes of the members add up to the field's size, and so do the sizes of the nested
+/// fields and the field's own bytes. Therefore, members have a different style of line.
 fn field_lines(field: &TreeField, indent: &str, full_paths: bool, lines: &mut Vec<Line>) {
     let members: &[TreeMember] = if only_member(field).is_some() {
         &[]
@@ -211,8 +211,8 @@ fn field_lines(field: &TreeField, indent: &str, full_paths: bool, lines: &mut Ve
     }
 }
 
-/// Returns the only member of a field with a single value, since such a member has no separate
-/// line; otherwise `None`.
+/// Returns the member of a field with a single value; `None` for other fields. Such a member has no
+/// separate line.
 fn only_member(field: &TreeField) -> Option<&TreeMember> {
     match field.members.as_slice() {
         [only] if field.count == 1 => Some(only),

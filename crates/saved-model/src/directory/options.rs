@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::split::SplitOptions;
 
-/// Maximum size of a `saved_model.pb` that TensorFlow reads, in bytes: 1 byte less than 2 GiB,
-/// which is protobuf's limit for messages.
+/// Maximum size of a `saved_model.pb` that TensorFlow reads, in bytes. This is protobuf's limit for
+/// messages: 1 byte less than 2 GiB.
 pub const MAX_PLAIN_SIZE: u64 = i32::MAX.unsigned_abs() as u64;
 
 /// The form in which to write a model.

@@ -114,8 +114,8 @@ pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Returns the other files with chunks that the `.cpb` in a folder names. The names may be
-/// arbitrary. Returns an empty list if the `.cpb` can't be read, since other code reports that
+/// Returns the other files that contain chunks, as named by the `.cpb` in a folder. The names may
+/// be arbitrary. Returns an empty list if the `.cpb` can't be read, since other code reports that
 /// error.
 fn named_parts(folder: &Path) -> Vec<PathBuf> {
     let Ok(file) = ChunkedFile::open(model_path(folder, ModelForm::Chunked)) else {
@@ -126,7 +126,7 @@ fn named_parts(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the canonical path of the target. Fails if replacing the target would lose the input, or
-/// content that `force` doesn't allow to replace.
+/// content that `force` doesn't permit replacing.
 fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     let refuse = |kind, why: &str| Err(Error::new(kind, format!("{}: {why}", to.display())));
     let source = fs::canonicalize(from)?;

@@ -4,9 +4,9 @@
 //! - `saved_model_checksum` covers the complete chunks at the root's fields, in the order of the
 //!   list of fields. It doesn't cover the base, which is the chunk with the remaining fields.
 //! - Each of the other hashes covers the result of merging a reduced file, which consists of the
-//!   base, and of the chunks whose path leads to the graph, the signatures or the object graph. A
-//!   chunk that leads to several of these fields counts once for each of them. Each hash also
-//!   covers the chunks below its own field.
+//!   base, and of the chunks whose path leads to the graph, the signatures or the object graph. If
+//!   the path of a chunk leads to several of these fields, the reduced file lists the chunk once
+//!   for each of them. Each hash also covers the chunks below its own field.
 //! - Paths in nested `ChunkedMessage`s are relative, but they are compared as if they were
 //!   absolute.
 
@@ -201,8 +201,8 @@ fn fields_hash<S: ReadAt>(
     Ok(hash)
 }
 
-/// Returns the type of the message at the path `tags` to a chunk above the target. Like TensorFlow,
-/// starts at the target's own message instead of the root.
+/// Returns the type of the message at the path `tags`, which leads to a chunk above the target.
+/// Like TensorFlow, starts the path at the target's own message instead of the root.
 fn merged_into(tags: &[FieldIndex], into: MergedInto) -> Result<MergedInto> {
     match (tags.len(), into) {
         (0, _) => Ok(into),

@@ -6,7 +6,8 @@ use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 
 use super::*;
 
-/// A file resolver for files that exist only in memory, by name.
+/// A file resolver for files that exist only in memory. The map contains the files' texts, by file
+/// name.
 struct Texts(HashMap<String, String>);
 
 impl FileResolver for Texts {

@@ -1,4 +1,4 @@
-//! Rewriting a source that uses an edition to proto2.
+//! Rewriting a source to proto2 if it uses an edition.
 //!
 //! Features stay in the text, as options that the compiler accepts because its `descriptor.proto`
 //! declares them. Line numbers don't change.
@@ -41,8 +41,7 @@ struct Rewriter<'a> {
     draft: Draft,
 }
 
-/// Rewrites a source with an edition to proto2. Returns `None` if the source doesn't use an
-/// edition.
+/// Rewrites a source to proto2. Returns `None` if the source doesn't use an edition.
 ///
 /// # Errors
 ///
@@ -283,7 +282,7 @@ impl Rewriter<'_> {
         (self.text_at(close) == "]").then_some((open, close))
     }
 
-    /// Removes the options in a statement's brackets that are features to remove.
+    /// Removes every option in a statement's brackets that is a feature to remove.
     fn option_list(&mut self, statement: Range<usize>) {
         let Some((open, close)) = self.brackets(statement.clone()) else {
             return;
@@ -305,8 +304,8 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Returns true if an option is a feature to remove. In an option `features = { ... }`, removes
-    /// such features itself, and returns false.
+    /// Returns true if an option is a feature to remove. For an option `features = { ... }`,
+    /// removes such features from the braces, and returns false.
     fn drops_option(&mut self, option: Range<usize>) -> bool {
         if self.text_at(option.start) != "features" {
             return false;
@@ -385,7 +384,7 @@ impl Rewriter<'_> {
         token.map_or(self.source.len(), |token| token.start)
     }
 
-    /// Replaces a range of tokens, with the text between them, by spaces.
+    /// Replaces a range of tokens, including the text between them, with spaces.
     fn blank(&mut self, tokens: Range<usize>) {
         let end = tokens.end.checked_sub(1);
         let end = end.and_then(|last| self.tokens.get(last)).map(Token::end);

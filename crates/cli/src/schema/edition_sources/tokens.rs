@@ -2,7 +2,7 @@
 
 use std::iter;
 
-/// A token of a `.proto` source, which is neither a comment nor white space.
+/// A token of a `.proto` source. Comments and white space aren't tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token<'a> {
     /// Identifier, number, string with its quotes, or a single other character.
