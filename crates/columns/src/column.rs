@@ -106,8 +106,8 @@ impl Column {
         Ok(is_taken)
     }
 
-    /// Adds to the list or map in the current row the contents of one field: an element, a packed
-    /// run of elements, or a map entry.
+    /// Adds the contents of one field, which is an element, a packed run of elements, or a map
+    /// entry, to the list or map in the current row.
     pub(crate) fn add(&mut self, source: Source<'_>, met: &Met) -> Result<()> {
         match &mut self.values {
             Values::List(_, items, shape) => items.add_elements(source, met, shape),
@@ -294,8 +294,8 @@ pub(crate) struct MessageColumns {
 enum Member {
     /// Column in which a row's value is set when its field is read.
     Flat(Flat),
-    /// Column to which a row is appended at the end of its message. The pending value is that of a
-    /// singular field.
+    /// Column to which a row is appended at the end of each message, with the pending value if the
+    /// field is singular.
     Appended(Column, Pending),
 }
 
@@ -470,7 +470,7 @@ impl MessageColumns {
         Ok(())
     }
 
-    /// Appends a row without a message, which is null.
+    /// Appends a null row, for an absent message.
     pub(crate) fn append_null(&mut self) -> Result<()> {
         let row = self.begin_row();
         let nulls = self.nulls.get_or_insert_with(|| {

@@ -1,4 +1,5 @@
-//! Columns whose values are stored as bits while fields are read, and converted all at once.
+//! Columns that store values as bits while fields are read, and convert all values at once
+//! afterwards.
 
 use std::sync::Arc;
 
@@ -55,7 +56,7 @@ impl Flat {
         })
     }
 
-    /// Changes the number of rows that can be set to `rows`. New rows have no value.
+    /// Resizes the column to `rows` rows. New rows have no value.
     pub(crate) fn resize(&mut self, rows: usize) {
         self.bits.resize(rows, self.absent);
         if let Some(is_there) = &mut self.is_there {
@@ -83,7 +84,8 @@ impl Flat {
         Ok(true)
     }
 
-    /// Sets the value of a row to that of a field. Returns false as [`set`](Self::set) does.
+    /// Sets the value of a row to that of a field. Returns false in the same cases as
+    /// [`set`](Self::set).
     pub(crate) fn set_met(&mut self, row: usize, met: &Met) -> Result<bool> {
         let bits = if self.is_bytes {
             pack(&met.value)

@@ -33,7 +33,7 @@ struct Unnamed {
 /// Number of enum values, starting from 0, that are looked up in an array instead of a map.
 const NEAR: usize = 256;
 
-/// Maximum number of numbers without names. Each is added to the dictionary, which is in memory.
+/// Maximum number of enum numbers without names that are added to a dictionary, which is in memory.
 const MOST_UNNAMED: usize = 1 << 16;
 
 impl EnumNames {

@@ -45,9 +45,9 @@ impl TableOptions {
         self
     }
 
-    /// Sets whether to add columns for the parents of each row. For each list or map on the query's
-    /// path, they contain the index or key, and for each enclosing message, its single-valued
-    /// fields. Default: false.
+    /// Sets whether to add columns for the parents of each row: the index or key in each list or
+    /// map on the query's path, and the single-valued fields of each enclosing message. Default:
+    /// false.
     #[must_use]
     pub fn with_parent(mut self, with_parent: bool) -> Self {
         self.with_parent = with_parent;

@@ -18,7 +18,7 @@ use crate::shape::{FieldShape, MessageShape, Scalar, Shape, Slot};
 /// Maximum nesting depth of messages in a column. Parquet readers support fewer levels.
 const MAX_DEPTH: usize = 32;
 
-/// The fields of a message type to read, and the requested columns.
+/// The fields to read from messages of one type, and the requested columns.
 #[derive(Debug)]
 pub(crate) struct Columns {
     pub(crate) shape: Arc<MessageShape>,

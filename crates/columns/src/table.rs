@@ -85,7 +85,7 @@ pub(crate) struct Plan {
 /// The kind of element that is a row.
 enum Row {
     Message(Columns),
-    /// A value that isn't a message, which has a single column.
+    /// A value that isn't a message and needs only one column.
     Value(Shape),
 }
 
@@ -353,7 +353,7 @@ impl Plan {
     }
 }
 
-/// The columns of a unit's rows before they are finished, since the dictionaries of enums may still
+/// The columns of a unit's rows, to be finished later, since the dictionaries of enums may still
 /// grow.
 pub(crate) struct Filled {
     unit: Unit,

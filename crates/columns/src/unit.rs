@@ -11,8 +11,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::fields::Origin;
 use crate::shape::MessageShape;
 
-/// Size, in bytes, above which only the fields of an element that become columns are copied. The
-/// other fields may have any size.
+/// Size of an element, in bytes, above which only the element's fields that become columns are
+/// copied. The element's other fields may have any size.
 const LARGE: u64 = 64 << 10;
 
 /// Maximum number of bytes of one element to copy to memory.
@@ -135,8 +135,8 @@ fn place(start: u64, range: Range<usize>) -> Place {
     }
 }
 
-/// The number of rows and of bytes at which a [`Unit`] is complete. Its last element may exceed the
-/// bytes.
+/// The number of rows and of bytes at which a [`Unit`] is complete. The last element may exceed
+/// this number of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnitSize {
     pub(crate) rows: usize,
@@ -160,9 +160,9 @@ struct LevelWalk {
     shape: Option<Arc<MessageShape>>,
     /// True at the last position of the path, where the elements are the rows.
     is_row: bool,
-    /// Offset of the parent in the message; `None` at the start. `fields` contains the parent's
-    /// copied fields, which are added to each unit that has rows of this parent.
+    /// Offset of the parent in the message; `None` before the first parent.
     start: Option<u64>,
+    /// Copied fields of the parent, which are added to each unit that has rows of this parent.
     fields: Vec<u8>,
     is_in_unit: bool,
 }
@@ -218,8 +218,8 @@ impl<'a> Walk<'a> {
         Ok(Some(unit).filter(|unit| unit.elements.len() > 0))
     }
 
-    /// Adds as many of the following elements as are adjacent in memory. They have the same parents
-    /// as the last element added.
+    /// Adds further elements, as long as each directly follows the previous one in memory. They
+    /// have the same parents as the last element of the unit.
     fn add_run(&mut self, unit: &mut Unit) {
         let elements = &mut unit.elements;
         let (rows, bytes) = (elements.len(), elements.bytes.len());
@@ -261,8 +261,8 @@ impl<'a> Walk<'a> {
 }
 
 impl LevelUnit {
-    /// Adds `rows` rows with the same parent as the last row. If the elements at this position are
-    /// the rows themselves, adds the indices that follow the last one.
+    /// Adds `rows` rows with the same parent as the last row. At the last position of the path,
+    /// adds an index for each row, continuing from the last index.
     fn add_run(&mut self, rows: usize) {
         if let Some(ends) = &mut self.ends {
             if let Some(end) = ends.last_mut() {

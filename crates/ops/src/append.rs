@@ -120,8 +120,8 @@ pub struct AppendReport {
 
 /// Appends a tensor to the parameters of a Paddle model. The parameters must be in one file with
 /// the `sized` layout, which is changed in place. `data` is a NumPy file or, with a
-/// [shape](AppendOptions::shape), only the elements. Errors about `data` name it `tensor`, which is
-/// usually the path of its file.
+/// [shape](AppendOptions::shape), only the elements. Errors about `data` contain the name passed
+/// as `tensor`, which is usually the path of the data's file.
 ///
 /// `file` is the parameter file, which may be empty, or the folder or program of a model. The
 /// existing tensors aren't read. If appending fails, the file is truncated to its old size.

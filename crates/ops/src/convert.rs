@@ -96,8 +96,8 @@ pub fn convert(
     }
 }
 
-/// Returns true if `to` or, if `to` is the usual form, the extension of `output` requests a chunked
-/// file.
+/// Returns true if a chunked file is requested by `to` or, if `to` is the usual form, by the
+/// extension of `output`.
 fn is_in_chunks(output: &Path, to: &str) -> Result<bool> {
     let is_named = is_named_chunked(output);
     match to {

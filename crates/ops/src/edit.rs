@@ -155,15 +155,15 @@ impl Strip {
         self
     }
 
-    /// Sets whether to remove the elements of all tensors that the input's formats recognize, and
-    /// keep the tensors' types, shapes and names. Default: false.
+    /// Sets whether to remove the elements of all tensors that the input's formats recognize. The
+    /// tensors' types, shapes and names are kept. Default: false.
     #[must_use]
     pub fn tensors(mut self, tensors: bool) -> Self {
         self.tensors = tensors;
         self
     }
 
-    /// Returns `changes` with the removals added that strip `input`.
+    /// Returns `changes` plus the removals that strip `input`.
     ///
     /// ```
     /// use std::sync::Arc;

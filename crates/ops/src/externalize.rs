@@ -38,7 +38,7 @@ pub struct ExternalizeReport {
     pub message_bytes: u64,
     /// Size of the new `saved_model.pb`, in bytes; `None` if nothing was written.
     pub model_bytes: Option<u64>,
-    /// Total size of the moved constants, in bytes. Equal constants count once.
+    /// Total size of the moved constants, in bytes. Several equal constants count as one.
     pub stored_bytes: u64,
     /// Large constants that were moved or, without output, would be moved.
     pub moved: Vec<Constant>,
@@ -182,7 +182,7 @@ pub struct InternalizeReport {
     pub message_bytes: u64,
 }
 
-/// Writes the original of an externalized SavedModel to a new folder.
+/// Restores the original model from an externalized SavedModel, and writes it to a new folder.
 ///
 /// # Errors
 ///

@@ -82,7 +82,7 @@ pub struct WrittenPiece {
     /// Path of the file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
-    /// Index in the list of the piece's first element.
+    /// Index of the piece's first element in the list.
     pub first: u64,
     /// Number of elements in the piece.
     pub count: u64,
@@ -93,9 +93,9 @@ pub struct WrittenPiece {
 /// Divides a message by the elements of a repeated field, and writes each piece to a file in a new
 /// folder. Each piece is a message of the input's type. The folder appears complete or not at all.
 ///
-/// `field` is the path of the repeated field, such as `packet` or `graph.node`. If the wire format
-/// of the message that contains the field is split into several parts, as in an XLA split proto,
-/// they are joined first, which requires the message's type.
+/// `field` is the path of the repeated field, such as `packet` or `graph.node`. If the message that
+/// contains the field is encoded in several parts, as in an XLA split proto, the parts are joined
+/// first, which requires the type of the whole message.
 ///
 /// # Errors
 ///

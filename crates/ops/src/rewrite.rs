@@ -197,8 +197,8 @@ pub fn recompress(
     Ok(RewriteReport::of(input, output).in_chunks(written))
 }
 
-/// Writes a copy of a message with one value replaced. In a chunked file, only the chunk that
-/// contains the value, or its enclosing message, is rewritten.
+/// Writes a copy of a message with one value replaced. In a chunked file, only one chunk is
+/// rewritten: the one that contains the value or the value's enclosing message.
 ///
 /// `value` is encoded like the result of
 /// [`MessageView::get`](proto_splitter_core::view::MessageView::get).

@@ -23,7 +23,8 @@ pub struct SalvageOptions {
 }
 
 impl SalvageOptions {
-    /// Returns the defaults: the message's type is found in the file's own schema, if it has one.
+    /// Returns the defaults: the message's type is looked up in the file's own schema, if there is
+    /// one.
     #[must_use]
     pub fn new() -> Self {
         SalvageOptions::default()
@@ -200,8 +201,8 @@ impl Salvage {
     ///
     /// # Errors
     ///
-    /// The errors of [`edit::salvage`], for example if the trailer or the root chunk is damaged,
-    /// without which nothing can be recovered.
+    /// The errors of [`edit::salvage`], for example if the trailer or the root chunk, without which
+    /// nothing can be recovered, is damaged.
     pub fn open(input: impl AsRef<Path>, options: &SalvageOptions) -> Result<Salvage> {
         let input = input.as_ref();
         let salvaged = edit::salvage(input, &options.reading);

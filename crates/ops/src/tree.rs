@@ -36,7 +36,7 @@ pub struct MeasuredTree {
 enum Measured {
     Message {
         tree: SizeTree,
-        /// Trees of the largest members, each measured separately.
+        /// Trees of the largest list elements and map entries, each measured separately.
         entered: Vec<SizeTree>,
     },
     Entries(EntryTree),
@@ -119,8 +119,8 @@ impl MeasuredTree {
         }
     }
 
-    /// Returns the largest parts of a message, at most `most`, like [`SizeTree::largest`]. Returns
-    /// none for an archive.
+    /// Returns at most `most` of the largest parts of a message, like [`SizeTree::largest`].
+    /// Returns none for an archive.
     pub fn largest(&self, most: usize) -> Vec<LargePart> {
         match &self.measured {
             Measured::Message { tree, .. } => tree.largest(most),
@@ -128,8 +128,8 @@ impl MeasuredTree {
         }
     }
 
-    /// Returns the report within `limits`. Only the members within the limits that were passed to
-    /// [`of`](Self::of) are available to be listed.
+    /// Returns the report within `limits`. Only the list elements and map entries within the limits
+    /// that were passed to [`of`](Self::of) can be listed.
     pub fn report(&self, limits: &TreeLimits) -> TreeReport {
         let (tree, inside) = match &self.measured {
             Measured::Message { tree, entered } => report::of_message(tree, entered, limits),
@@ -150,7 +150,7 @@ impl MeasuredTree {
 }
 
 /// Groups the entries of an archive by the components of their names, and returns the tree with the
-/// sum of sizes for each group. `path` selects a group; empty selects the whole archive.
+/// sum of sizes for each group. `path` selects a group; an empty path selects the whole archive.
 fn of_entries(input: &Opened, path: &str) -> Result<EntryTree> {
     let found = entries(input).map_err(|error| at(input, error))?;
     EntryTree::measure(&found, path).ok_or_else(|| {
@@ -160,7 +160,7 @@ fn of_entries(input: &Opened, path: &str) -> Result<EntryTree> {
 }
 
 /// Measures a message of the type `root`, or the part that the options select. On request, also
-/// measures the largest members separately.
+/// measures the largest list elements and map entries separately.
 fn of_message(
     input: &Opened,
     root: Option<&MessageDescriptor>,

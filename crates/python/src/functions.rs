@@ -282,7 +282,7 @@ pub(crate) fn split_in_memory(
     Ok((chunks, split.message().encode_to_vec()))
 }
 
-/// Returns the two paths to one of which a split writes: `PREFIX.cpb` and `PREFIX.pb`.
+/// Returns the paths `PREFIX.cpb` and `PREFIX.pb`. A split writes to one of them.
 fn outputs(prefix: &Path) -> [PathBuf; 2] {
     ["cpb", "pb"].map(|extension| {
         let mut name = prefix.as_os_str().to_owned();
@@ -410,7 +410,7 @@ pub(crate) fn merge_to<'py>(
     merged_as_dict(py, &merged)
 }
 
-/// Extends the error for a file that isn't a message with the file's actual kind, if recognized.
+/// Adds the actual kind of a file, if recognized, to the error for a file that isn't a message.
 fn by_what_it_is(error: Error, path: &Path) -> Error {
     let what = match error.kind() {
         ErrorKind::InvalidMessage | ErrorKind::NotChunked => what_else(path),

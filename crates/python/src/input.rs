@@ -173,8 +173,8 @@ impl FileLike {
         })
     }
 
-    /// Reads up to `want` bytes at an offset, while holding the GIL. Fewer are read only at the
-    /// end.
+    /// Reads up to `want` bytes at an offset, while holding the GIL. Reads fewer bytes only at the
+    /// end of the object.
     fn fetch(&self, offset: u64, want: usize) -> io::Result<Vec<u8>> {
         Python::attach(|py| -> PyResult<Vec<u8>> {
             let object = self.object.bind(py);

@@ -33,7 +33,7 @@ pub(crate) fn dictionary<'py>(
 }
 
 /// Runs a job without the GIL, and converts its error to an exception. `outputs` are the files or
-/// folders that the job writes; an exception about an output has its name.
+/// folders that the job writes. An exception about an output contains the output's name.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -230,7 +230,7 @@ pub(crate) fn externalize<'py>(
     dictionary(py, &report)
 }
 
-/// Writes the original of an externalized SavedModel, which is restored from it.
+/// Restores the original model from an externalized SavedModel, and writes it to a new folder.
 #[pyfunction]
 pub(crate) fn internalize<'py>(
     py: Python<'py>,

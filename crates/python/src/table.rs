@@ -15,8 +15,8 @@ use pyo3::types::PyCapsule;
 
 use crate::error::raise;
 
-/// The elements that a query selects, as a table with one row for each. Each call of `stream` reads
-/// the elements again.
+/// The elements that a query selects, as a table with one row for each element. Each call of
+/// `stream` reads the elements again.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Table {
     open: Arc<Opened>,

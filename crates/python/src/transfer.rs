@@ -171,7 +171,7 @@ pub(crate) struct ReceiveArguments {
 /// A receiver of serialized frames. It stores the received chunks in an unnamed file.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct TransferReceiver {
-    /// `None` once the message was taken. Boxed for the same reason as `Sender::frames`.
+    /// `None` once the message has been taken. Boxed for the same reason as `Sender::frames`.
     receiver: Mutex<Option<Box<Receiver>>>,
 }
 
@@ -287,8 +287,8 @@ impl TransferReceiver {
     }
 }
 
-/// Returns the options for opening a message. The type is the one called `message`; if `message` is
-/// `None`, the one called `name`, if there is such a type.
+/// Returns the options for opening a message whose type has the full name `message`. If `message`
+/// is `None`, the full name is `name`, and the type may be unknown.
 fn opening(
     py: Python<'_>,
     name: &str,

@@ -141,8 +141,8 @@ impl Reported {
 ///
 /// # Errors
 ///
-/// The exception that was raised, or the job's error as an exception. `file` is the `filename` if
-/// that is an `OSError`.
+/// The exception that was raised, or the job's error as an exception. If the job's error becomes an
+/// `OSError`, its `filename` is `file`.
 pub(crate) fn detached<T: Send>(
     py: Python<'_>,
     file: Option<&str>,

@@ -88,7 +88,8 @@ impl Elements {
     }
 
     /// Writes each element as a record of a Riegeli file, and returns the number of elements. If
-    /// `element`, their type, is given, the file's metadata contains the type's name and schema.
+    /// `element`, the type of the elements, isn't `None`, the file's metadata contains the type's
+    /// name and schema.
     ///
     /// # Errors
     ///

@@ -23,10 +23,11 @@ pub(crate) struct Group {
     pub(crate) first: u64,
 }
 
-/// The groups of a source, in order. `end` is an empty group that starts after the last group.
+/// The groups of a source, in order.
 #[derive(Debug)]
 pub(crate) struct Groups {
     groups: Vec<Group>,
+    /// Empty group that starts after the last group.
     end: Group,
 }
 
@@ -97,8 +98,8 @@ impl Groups {
         Ok(Groups { groups, end: next })
     }
 
-    /// Makes each chunk of a record file a group. A chunk with several records is decoded, since
-    /// its header doesn't contain the records' lengths.
+    /// Creates a group for each chunk of a record file. A chunk with several records is decoded,
+    /// since its header doesn't contain the records' lengths.
     pub(crate) fn of_records(
         records: &Records,
         tag_len: u64,

@@ -66,13 +66,13 @@ impl std::fmt::Debug for Records {
     }
 }
 
-/// A chunk of records, and the offset `start` of its first record in the concatenation of all
-/// records.
+/// A chunk of records in the concatenation of all records.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     chunk: Chunk,
+    /// Offset of the chunk's first record in the concatenation of all records.
     start: u64,
-    /// Index in the file of the chunk's first record.
+    /// Index of the chunk's first record in the file.
     first: u64,
 }
 
@@ -195,9 +195,9 @@ impl Records {
         self.opaque = numbers;
     }
 
-    /// Returns the range of bytes that records have in the concatenation of all records, given the
-    /// range of their indices. The records must have been [found](Self::find). If the range begins
-    /// or ends in the middle of a chunk, that chunk is decoded.
+    /// Returns the byte range, in the concatenation of all records, of the records with the indices
+    /// `records`. These must have been [found](Self::find). If they begin or end in the middle of a
+    /// chunk, that chunk is decoded.
     ///
     /// # Errors
     ///
@@ -279,7 +279,7 @@ impl Records {
         }
     }
 
-    /// Returns the chunk with this index, from the cache or decoded and checked.
+    /// Returns the chunk with this index from the cache. If it isn't there, decodes and checks it.
     fn decoded(&self, index: usize) -> Result<Arc<Decoded>> {
         let Some(placed) = self.chunks.get(index) else {
             let message = "there is no such chunk of records";

@@ -83,8 +83,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// Returns the root of a sequence with elements of unknown type, which has the elements in
-    /// field 1.
+    /// Returns the root of a sequence with elements of unknown type. The elements are in field 1.
     pub fn untyped() -> Root {
         Root {
             descriptor: None,

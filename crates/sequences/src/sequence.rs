@@ -150,7 +150,7 @@ impl Sequence {
         }
     }
 
-    /// Returns the encoded bytes in the message of a group that has several elements.
+    /// Returns the bytes of the message that encode a group of several elements.
     fn small(&self, index: usize, group: Group, next: Group) -> Result<Small> {
         let size = usize::try_from(next.start - group.start).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();

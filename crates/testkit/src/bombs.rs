@@ -23,11 +23,11 @@ use record_file::{Compression, RecordWriter, RecordsMetadata, WriterOptions};
 pub struct Scale {
     /// Number of repeated items, such as chunks or nodes.
     pub count: usize,
-    /// Size of a value that compresses to a few bytes, in bytes.
+    /// Size, in bytes, of a value that compresses to a few bytes.
     pub size: usize,
     /// Nesting depth of messages.
     pub depth: usize,
-    /// Size of a sparse file, which consists almost entirely of holes, in bytes.
+    /// Size, in bytes, of a sparse file, which consists almost entirely of holes.
     pub sparse: u64,
 }
 
@@ -206,7 +206,8 @@ fn reading(path: &str) -> Vec<Vec<String>> {
     commands.into_iter().map(own).collect()
 }
 
-/// Returns the commands to try on a plain message. They specify its type, since the file doesn't.
+/// Returns the commands to try on a plain message. The commands specify the message's type, since
+/// the file doesn't.
 fn of_plain(path: &str) -> Vec<Vec<String>> {
     let mut commands = reading(path);
     commands.retain(|command| !["info", "ls", "recompress"].contains(&command[0].as_str()));
@@ -409,8 +410,8 @@ fn in_trailers(scale: &Scale) -> Vec<(&'static str, Change)> {
     ]
 }
 
-/// Returns serialized GraphDefs that take much more memory than space in the file, with their
-/// names.
+/// Returns named GraphDefs in serialized form, each of which takes much more space in memory than
+/// in the file.
 fn messages(scale: &Scale) -> Vec<(&'static str, Vec<u8>)> {
     let Scale {
         count, size, depth, ..

@@ -376,8 +376,8 @@ fn value(
     }
 }
 
-/// Appends a scalar, preceded by its tag. Map keys are also written by this function: it uses only
-/// a few different values, so that some keys occur twice.
+/// Appends a scalar, preceded by its tag. Chooses among a few values, so that map keys, which this
+/// function also writes, sometimes occur twice.
 fn scalar(out: &mut Vec<u8>, kind: &Kind, number: u32, random: &mut Random, habits: &Habits) {
     let wire_type = match kind {
         Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => 1,

@@ -1,5 +1,5 @@
-//! Running a test in a separate process, because it measures the process, or other tests would
-//! disturb it.
+//! Running a test in a separate process, if it measures its process or would be disturbed by other
+//! tests.
 
 use std::any::type_name;
 use std::env;

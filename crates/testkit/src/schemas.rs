@@ -156,8 +156,8 @@ fn file(text: &mut String, random: &mut Random, level: Level, name: &str, types:
     .expect("in memory");
 }
 
-/// Returns random features of a field or file in an edition: how it encodes repeated and message
-/// fields.
+/// Returns random features for a field or file that uses an edition: the encoding of repeated
+/// fields and of message fields.
 fn features(random: &mut Random) -> String {
     let mut features = String::new();
     if random.one_in(2) {

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// Creates a temporary folder on the repository's disk, since the default one may be in memory.
-/// Dropping the result removes the folder and its content.
+/// Creates a temporary folder on the repository's disk, since the system's folder for temporary
+/// files may be in memory. Dropping the result removes the folder and its content.
 ///
 /// # Errors
 ///

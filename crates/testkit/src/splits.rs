@@ -124,8 +124,8 @@ fn check_bounds(plan: &SplitPlan, options: &SplitOptions) {
 }
 
 /// Checks that putting a chunk back into its parent, or joining a slice with the previous slice,
-/// would exceed the maximum size. Ignores the growth of length prefixes, large values, and chunks
-/// that contain other chunks.
+/// would exceed the maximum size. Ignores large values, chunks that contain other chunks, and the
+/// growth of length prefixes.
 fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
     const LENGTHS: u64 = 40;
     let max = options.effective_max_chunk_size();

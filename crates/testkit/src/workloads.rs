@@ -5,16 +5,18 @@ use proto_splitter_core::split::{LARGEST_MAX_CHUNK_SIZE, SplitOptions};
 
 const MIB: u64 = 1 << 20;
 
-/// Number of functions in [`Workload::W3`]. The next constants are the numbers of nodes and
-/// constants in each function, and the size of each constant in bytes.
+/// Number of functions in [`Workload::W3`].
 const FUNCTIONS: u64 = 1000;
+/// Number of small nodes in each function of [`Workload::W3`].
 const FUNCTION_NODES: u64 = 400;
+/// Number of constants in each function of [`Workload::W3`].
 const FUNCTION_CONSTANTS: u64 = 8;
+/// Size of each constant in a function of [`Workload::W3`], in bytes.
 const FUNCTION_CONSTANT_BYTES: u64 = 64 << 10;
 
 /// Size of a constant that isn't cut out of the model of [`graph_and_function`], in bytes.
 const INNER_BYTES: u64 = 512 << 10;
-/// Number of constants that aren't cut out per constant that is cut out.
+/// Number of constants that stay in the model for each constant that is cut out.
 const CUT_EVERY: u64 = 64;
 /// Size of a constant that is cut out, in bytes.
 const CUT_BYTES: u64 = 4 << 20;

@@ -9,8 +9,8 @@ use proto_splitter_core::view::size_tree::{MemberChange, Sum, TreeChange, TreeDi
 
 use super::{LeastSize, TreeLimits, TreeOptions, of_message};
 
-/// Maximum number of members to compare for each field. Each member takes a few hundred bytes of
-/// memory.
+/// Maximum number of list elements or map entries to compare for each field. Each of them takes a
+/// few hundred bytes of memory.
 const COMPARED: usize = 10_000;
 
 /// The result of [`tree_diff`].
@@ -45,33 +45,37 @@ pub struct TreeDiffReport {
 pub struct SizeChange {
     /// Kind of change.
     pub what: WhatChanged,
-    /// Path of the field or member, from the root of the message.
+    /// Path of the field, list element or map entry, from the root of the message.
     pub path: String,
     /// True if the change is in one list element or map entry, false if it is in all values at the
     /// path.
     pub member: bool,
-    /// Name of the member; `None` if it has none.
+    /// Name of the list element or map entry; `None` if there is none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub name: Option<String>,
-    /// Description of the member in addition to its name, such as the op of a node; `None` if there
-    /// is none.
+    /// Description of the list element or map entry in addition to its name, such as the op of a
+    /// node; `None` if there is none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub detail: Option<String>,
     /// Difference between the new and the old size, in bytes. Positive for growth.
     pub change: i64,
-    /// Size in the old message, in bytes; `None` if it isn't known to be there.
+    /// Size in the old message, in bytes; `None` if the old message isn't known to contain the
+    /// value.
     pub old_size: Option<u64>,
-    /// Size in the new message, in bytes; `None` if it isn't known to be there.
+    /// Size in the new message, in bytes; `None` if the new message isn't known to contain the
+    /// value.
     pub new_size: Option<u64>,
-    /// Number of values in the old message; `None` for a member or an absent field.
+    /// Number of values in the old message; `None` for a list element, a map entry or an absent
+    /// field.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub old_count: Option<u64>,
-    /// Number of values in the new message; `None` for a member or an absent field.
+    /// Number of values in the new message; `None` for a list element, a map entry or an absent
+    /// field.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub new_count: Option<u64>,
-    /// Upper bound, in bytes, on the member's size in the message in which the member wasn't found.
-    /// Since only the largest members are compared, that message may contain the member, too.
-    /// `None` if the member was found in both messages, or certainly is in only one.
+    /// Upper bound, in bytes, on the size of the list element or map entry in the message in which
+    /// it wasn't found. Since only the largest ones are compared, that message may contain it, too.
+    /// `None` if it was found in both messages, or certainly is in only one.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub unseen_up_to: Option<u64>,
     /// Last step of the path.
@@ -164,10 +168,11 @@ pub fn tree_diff(old: &Opened, new: &Opened, options: &TreeOptions) -> Result<Tr
     Ok(report)
 }
 
-/// The limits on the listed changes. `min_size` is in bytes.
+/// The limits on the listed changes.
 struct Cut {
     depth: usize,
     top: usize,
+    /// Minimum change to list, in bytes.
     min_size: u64,
 }
 
@@ -201,8 +206,8 @@ impl TreeDiffReport {
     }
 }
 
-/// Returns true if a member or field within `change` changed by at least `least` bytes, even if the
-/// total size didn't change.
+/// Returns true if a field, list element or map entry within `change` changed by at least `least`
+/// bytes, even if the total size didn't change.
 fn holds(change: &TreeChange, least: u64) -> bool {
     let large = |change: i64| change.unsigned_abs() >= least.max(1);
     change.members.iter().any(|member| large(member.change()))

@@ -7,13 +7,13 @@ use proto_splitter_core::Result;
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::view::size_tree::{self, SizeTree, TreeOptions};
 
-/// Maximum number of members to measure separately. Members smaller than 1/[`LEAST_ENTERED`] of the
-/// total size are skipped.
+/// Maximum number of list elements and map entries to measure separately. Those smaller than
+/// 1/[`LEAST_ENTERED`] of the total size are skipped.
 const MOST_ENTERED: usize = 200;
 const LEAST_ENTERED: u64 = 1_000;
 
-/// Measures the largest members in `tree` separately, and then the largest members in those.
-/// Returns their trees, the largest first.
+/// Measures the largest list elements and map entries in `tree` separately, and then the largest
+/// ones inside these. Returns a tree for each, the largest first.
 pub(super) fn measure(
     view: &MessageView<'_>,
     tree: &SizeTree,

@@ -87,11 +87,12 @@ impl Node {
     }
 }
 
-/// The limits on the listed nodes. `whole` is the size, in bytes, that shares are relative to.
+/// The limits on the listed nodes.
 struct Cut {
     limits: TreeLimits,
     separator: char,
     min_size: u64,
+    /// Size, in bytes, that shares are relative to.
     whole: u64,
 }
 

@@ -36,7 +36,7 @@ impl TreeOptions {
         self
     }
 
-    /// Sets whether to also measure the largest members separately, for
+    /// Sets whether to also measure the largest list elements and map entries separately, for
     /// [`TreeReport::inside`](super::TreeReport::inside). Default: false.
     #[must_use]
     pub fn enter_members(mut self, enter_members: bool) -> Self {
@@ -52,7 +52,7 @@ impl TreeOptions {
         self
     }
 
-    /// Returns whether to also measure the largest members separately, for
+    /// Returns whether to also measure the largest list elements and map entries separately, for
     /// [`TreeReport::inside`](super::TreeReport::inside).
     pub const fn get_enter_members(&self) -> bool {
         self.enter_members
@@ -73,8 +73,8 @@ impl TreeOptions {
         &self.limits
     }
 
-    /// Returns the options for measuring a part of `whole` bytes, so that the tree has all members
-    /// within the limits.
+    /// Returns the options for measuring a part of `whole` bytes, so that the tree has all list
+    /// elements and map entries within the limits.
     pub(super) fn measuring(&self, whole: u64) -> size_tree::TreeOptions {
         size_tree::TreeOptions::new()
             .top(self.limits.top.max(size_tree::DEFAULT_TOP))
@@ -98,8 +98,8 @@ impl Default for TreeLimits {
 }
 
 impl TreeLimits {
-    /// Returns the defaults: for every field, the ten largest members and nested fields of at least
-    /// 1% of the total size, at any depth.
+    /// Returns the defaults: the ten largest elements or map entries of every field, and the ten
+    /// largest fields of every message, if they have at least 1% of the total size, at any depth.
     #[must_use]
     pub const fn new() -> Self {
         TreeLimits {
@@ -117,8 +117,8 @@ impl TreeLimits {
         self
     }
 
-    /// Sets the maximum number of members to list for each field, and of fields to list for each
-    /// message. Default: 10.
+    /// Sets the maximum number of elements or map entries to list for each field, and of fields to
+    /// list for each message. Default: 10.
     #[must_use]
     pub const fn top(mut self, count: usize) -> Self {
         self.top = count;
@@ -132,7 +132,7 @@ impl TreeLimits {
         self
     }
 
-    /// Sets the order of listed fields and members. Default: the largest first.
+    /// Sets the order of listed fields, list elements and map entries. Default: the largest first.
     #[must_use]
     pub const fn order(mut self, order: TreeOrder) -> Self {
         self.order = order;
@@ -144,8 +144,8 @@ impl TreeLimits {
         self.depth
     }
 
-    /// Returns the maximum number of members to list for each field, and of fields to list for each
-    /// message.
+    /// Returns the maximum number of elements or map entries to list for each field, and of fields
+    /// to list for each message.
     pub const fn get_top(&self) -> usize {
         self.top
     }
@@ -155,19 +155,19 @@ impl TreeLimits {
         self.min_size
     }
 
-    /// Returns the order of listed fields and members.
+    /// Returns the order of listed fields, list elements and map entries.
     pub const fn get_order(&self) -> TreeOrder {
         self.order
     }
 }
 
-/// The order in which fields and members are listed.
+/// The order in which fields, list elements and map entries are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TreeOrder {
     /// The largest part first.
     #[default]
     Size,
-    /// The field with the most values first; members by size.
+    /// The field with the most values first; list elements and map entries by size.
     Count,
     /// Fields by name, list elements by index, and map entries by key.
     Name,

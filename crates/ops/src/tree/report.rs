@@ -24,7 +24,7 @@ pub struct TreeReport {
     pub largest: Vec<TreePart>,
     /// Root of the tree: the whole input, or the selected part.
     pub tree: TreeField,
-    /// Trees of the largest members, each measured separately, if
+    /// Trees of the largest list elements and map entries, each measured separately, if
     /// [requested](super::TreeOptions::enter_members).
     #[cfg_attr(feature = "serde", serde(skip))]
     pub inside: Vec<TreeField>,
@@ -158,8 +158,8 @@ impl TreeReport {
     }
 }
 
-/// Returns the listed part of a message's tree, and of the trees of members that were measured
-/// separately.
+/// Returns the listed parts of a message's tree, and of the separate trees of list elements and map
+/// entries.
 pub(super) fn of_message(
     tree: &SizeTree,
     entered: &[SizeTree],
@@ -191,10 +191,11 @@ pub(super) fn share(size: u64, whole: u64) -> f64 {
     }
 }
 
-/// The limits on the listed parts. `whole` is the size, in bytes, that shares are relative to.
+/// The limits on the listed parts.
 struct Cut {
     limits: TreeLimits,
     min_size: u64,
+    /// Size, in bytes, that shares are relative to.
     whole: u64,
 }
 

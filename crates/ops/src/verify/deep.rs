@@ -140,9 +140,10 @@ impl<I: Input> Parser<I> {
         }
     }
 
-    /// Passes the value to `look` in pieces of up to [`PIECE`] bytes. `look` returns the number of
-    /// bytes that it accepts, and true if more bytes could make the rest of the piece valid. If they
-    /// couldn't, or there are no more bytes, fails with the message `broken`.
+    /// Passes the value to `look` in pieces of up to [`PIECE`] bytes. `look` returns the size of
+    /// the valid start of a piece, and true if the bytes after this start could become valid when
+    /// more bytes follow. Fails with the message `broken` if they can't become valid, or no more
+    /// bytes follow.
     fn pieces(
         &mut self,
         value: Range<u64>,
@@ -252,7 +253,7 @@ fn reading(field: &Known, wire: WireType) -> Option<Reading> {
     (wire == own).then_some(reading)
 }
 
-/// The number of elements of each repeated field that were parsed so far, by field number.
+/// The number of elements parsed so far for each repeated field, by field number.
 #[derive(Debug, Default)]
 struct Counts(Vec<(u32, u64)>);
 
