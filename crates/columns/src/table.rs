@@ -517,7 +517,7 @@ impl Level {
         Ok(Some(filled))
     }
 
-    /// Returns the index or key and the requested fields of each element as arrays.
+    /// Returns arrays with the index or key of each element, and with its requested fields.
     fn finish(
         &self,
         filled: &mut Option<MessageColumns>,

@@ -146,7 +146,7 @@ pub(crate) struct UnitSize {
 /// An iterator over units of the elements that a query selects.
 pub(crate) struct Walk<'a> {
     selected: Selected<'a>,
-    /// The fields of each element that become columns; `None` if the elements aren't messages.
+    /// The elements' fields that become columns; `None` if the elements aren't messages.
     shape: Option<Arc<MessageShape>>,
     levels: Vec<LevelWalk>,
     size: UnitSize,

@@ -23,7 +23,7 @@ use options::USUAL;
 #[cfg(feature = "tensorflow")]
 pub use saved_model::{ConvertSavedModelReport, convert_saved_model};
 
-/// Name that reports give to the format of an input without one.
+/// Name of the format in reports on an input without a format.
 const MESSAGE: &str = "message";
 
 /// The result of [`convert`].

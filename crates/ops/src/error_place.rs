@@ -11,8 +11,8 @@ pub(crate) fn at(input: &Opened, error: Error) -> Error {
     error.in_file_unless_named(input.input())
 }
 
-/// Adds the names of both inputs to the start of an error's message, unless it already names one of
-/// them.
+/// Adds the names of both inputs to the start of an error's message, unless the error already names
+/// one of the inputs.
 pub(crate) fn at_either(inputs: [&Opened; 2], error: Error) -> Error {
     let inputs = inputs.map(Opened::input);
     let is_about = |input: &Path| error.file() == Some(input) || error.names(input);

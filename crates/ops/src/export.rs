@@ -119,8 +119,8 @@ pub struct ExportReport {
     /// Names of the tensors that were omitted because the output format doesn't support their type.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub left_out: Vec<String>,
-    /// Unsafe names of tensors, each with the name used in the archive instead. An unsafe name could
-    /// place a file outside the archive's folder.
+    /// Unsafe names of tensors, each with the name used in the archive instead. An unsafe name
+    /// could place a file outside the archive's folder.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub renamed: Vec<(String, String)>,
 }

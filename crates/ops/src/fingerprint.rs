@@ -35,8 +35,7 @@ pub struct FingerprintReport {
 }
 
 impl FingerprintReport {
-    /// Returns true if the fingerprint can be computed and equals the stored fingerprint, if there
-    /// is one.
+    /// Returns true if the fingerprint can be computed, and no stored fingerprint differs from it.
     pub fn is_good(&self) -> bool {
         self.refused.is_none() && self.agrees != Some(false)
     }

@@ -124,7 +124,7 @@ pub fn pieces(
     })
 }
 
-/// Returns true if the output path exists and isn't an empty folder, which a new folder can
+/// Returns true if the output path exists, unless it is an empty folder, which a new folder can
 /// replace.
 fn is_taken(output: &Path) -> bool {
     let has_files = || fs::read_dir(output).is_ok_and(|mut all| all.next().is_some());

@@ -112,7 +112,7 @@ pub struct VerifyReport {
     pub file: PathBuf,
     /// True if no problems were found.
     pub ok: bool,
-    /// Extent of the checks, and the facts that they found.
+    /// Extent and findings of the checks.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub checked: Checked,
     /// Statistics about the message; `None` unless the whole message was parsed.
@@ -139,7 +139,7 @@ pub struct VerifyReport {
     pub warnings: Vec<String>,
 }
 
-/// The extent of the checks, and the facts that they found.
+/// The extent and the findings of the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[non_exhaustive]

@@ -47,7 +47,7 @@ impl MergedReader {
         usize::try_from(self.message.total_size()).unwrap_or(usize::MAX)
     }
 
-    /// Reads `size` bytes at an offset. Returns fewer bytes if the message ends before.
+    /// Reads `size` bytes at an offset. Returns fewer bytes if the message ends earlier.
     fn read(&self, py: Python<'_>, offset: u64, size: u64) -> PyResult<Buffer> {
         let end = offset.saturating_add(size).min(self.message.total_size());
         let start = offset.min(end);

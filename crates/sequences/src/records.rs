@@ -190,7 +190,7 @@ impl Records {
     }
 
     /// Sets the indices of records that needn't be messages, as sorted ranges. By default, all
-    /// records must be messages. Reading a record that must be a message fails if it isn't one.
+    /// records must be messages. Reading fails if a record that must be a message isn't one.
     pub fn set_opaque(&mut self, numbers: Vec<Range<u64>>) {
         self.opaque = numbers;
     }

@@ -14,7 +14,7 @@ pub const SEQUENCE: &str = "proto_splitter.Sequence";
 /// Name of the only field in a [`SEQUENCE`], which is repeated and contains the elements.
 const FIELD: &str = "message";
 
-/// Name of the setting for the name of the repeated field that contains the elements. It applies to
+/// Name of the setting that names the repeated field with the elements. The setting applies to
 /// opening and to converting.
 pub(crate) const SETTING: &str = "field";
 

@@ -49,7 +49,7 @@ impl Workload {
     /// Size of each constant in W1, in bytes.
     pub const W1_CONSTANT_BYTES: u64 = 256 * MIB;
 
-    /// Returns the workload's name, which its files also have.
+    /// Returns the workload's name, which is also the name of its files.
     pub fn name(self) -> &'static str {
         match self {
             Workload::W1 => "w1",

@@ -20,7 +20,7 @@ pub struct TreeReport {
     pub file: PathBuf,
     /// Full name of the message's type; for an archive, title of the format; `None` if unknown.
     pub message: Option<String>,
-    /// The three largest parts, as in errors about exceeded limits; empty for an archive.
+    /// The three largest parts, which errors about exceeded limits also name; empty for an archive.
     pub largest: Vec<TreePart>,
     /// Root of the tree: the whole input, or the selected part.
     pub tree: TreeField,
