@@ -1,5 +1,5 @@
-//! Data types of tensors, which are values of `VarType.Type`. This enum also has the kinds of
-//! variables.
+//! Data types of tensors. They are values of the enum `VarType.Type`, whose other values are kinds
+//! of variables.
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 

@@ -344,7 +344,8 @@ fn open_program(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> 
     Opened::of_input(input, descriptor, options)
 }
 
-/// Rule for tensors in `proto_splitter.paddle.Tensor`, which always store their elements in `data`.
+/// Rule for tensors in `proto_splitter.paddle.Tensor` messages. The field `data` always contains
+/// the elements.
 pub const TENSOR: TensorRule = TensorRule {
     names: &[("proto_splitter.paddle.Parameter", &[1])],
     shape: ShapeRule::Sizes(2),

@@ -46,7 +46,7 @@ impl PaddleOpenOptions {
         }
     }
 
-    /// Sets the path of the program. Default: a file next to the parameters with a matching name.
+    /// Sets the path of the program. Default: the file with a matching name next to the parameters.
     /// With this option, the path passed to [`PaddleModel::open_with`] may be a folder without a
     /// program, which contains one file per parameter, `__params__`, or a `.pdiparams` named like
     /// the program.
@@ -56,8 +56,8 @@ impl PaddleOpenOptions {
         self
     }
 
-    /// Sets the path of the file that contains all parameters. Default: a file next to the program
-    /// with a matching name.
+    /// Sets the path of the file that contains all parameters. Default: the file with a matching
+    /// name next to the program.
     #[must_use]
     pub fn parameters(mut self, path: impl Into<PathBuf>) -> Self {
         self.parameters = Some(path.into());
@@ -278,8 +278,8 @@ impl PaddleModel {
         self.all_parts().try_for_each(FilePart::check_unchanged)
     }
 
-    /// Returns the open files to check for changes. Of separate parameter files, which are checked
-    /// together, returns only the first.
+    /// Returns the open files to check for changes. If each parameter has a separate file, returns
+    /// only the first of these files, whose check also covers the others.
     fn all_parts(&self) -> impl Iterator<Item = &FilePart> {
         let program = self.program.iter().map(|(_, part)| part);
         let one_of_separate =
@@ -369,7 +369,8 @@ fn open_separate(
         .collect()
 }
 
-/// Opens the files next to a parameter file that belong to the model, but aren't parsed.
+/// Opens the `.info` file next to a parameter file, if it exists. It belongs to the model, but
+/// isn't parsed.
 fn companions(parameters: &Path) -> Result<Vec<FilePart>> {
     let mut info = parameters.as_os_str().to_owned();
     info.push(".info");

@@ -1,4 +1,4 @@
-//! Writing the files of a model, from a model's message or from another model's files.
+//! Writing the files of a model, given the model's message or an open model.
 
 mod files;
 mod incoming;

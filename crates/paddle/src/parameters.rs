@@ -16,7 +16,7 @@ use crate::part::FilePart;
 use crate::program::{PICKLE, ParameterSpec, looks_like_pickle};
 use crate::stream::{Layout, Stream, StreamKind};
 
-/// A parameter in a parameter file, which is stored as a stream.
+/// A parameter, which is stored as a stream in a parameter file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     name: Option<String>,
@@ -226,7 +226,7 @@ fn refuse_pickle(part: &FilePart) -> Result<()> {
     }
 }
 
-/// Returns the name of the stream with this index for error messages.
+/// Returns a name for the stream with this index, to use in error messages.
 fn described(specs: Option<&[ParameterSpec]>, at: usize) -> String {
     match specs.and_then(|specs| specs.get(at)) {
         Some(spec) => spec.name().to_owned(),

@@ -61,8 +61,7 @@ impl FilePart {
         self.range.end - self.range.start
     }
 
-    /// Fails if this file has changed since it was opened, or another file that was opened with it
-    /// has.
+    /// Fails if this file, or any file that was opened together with it, has changed since then.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         self.files.check_unchanged()
     }

@@ -131,8 +131,8 @@ impl PaddleVariable {
     }
 }
 
-/// Returns the tensor's description in a variable of this type, if any, and the number of LoD
-/// levels.
+/// Returns the description of the tensor in a variable of this type, if there is one, and the
+/// number of LoD levels.
 fn tensor_of(of: &VarType) -> (Option<&TensorDesc>, i32) {
     if let Some(dense) = &of.lod_tensor {
         return (Some(&dense.tensor), dense.lod_level.unwrap_or_default());
@@ -329,8 +329,8 @@ impl ParameterSpec {
         }
     }
 
-    /// Fails if a stream differs from this spec in its type or dims, although Paddle itself accepts
-    /// any.
+    /// Fails if a stream differs from this spec in its type or dims. Paddle itself accepts any type
+    /// and dims.
     pub(crate) fn check(&self, stream: &Stream) -> Result<()> {
         let Some(dtype) = stream.dtype() else {
             return Ok(());

@@ -60,8 +60,8 @@ pub struct Stream {
 pub(crate) struct StreamParts {
     /// Range of the serialized `TensorDesc`; empty for a vocabulary.
     pub(crate) desc: Range<u64>,
-    /// Number and offset of the first field of the `TensorDesc` that the message of a model can't
-    /// represent; `None` if there is no such field.
+    /// Number and offset of the `TensorDesc`'s first field that a model's message can't represent;
+    /// `None` if there is no such field.
     pub(crate) misfit: Option<(u32, u64)>,
     /// Range of the 64-bit offsets in each LoD level.
     pub(crate) lod: Vec<Range<u64>>,

@@ -29,7 +29,8 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns the name of the subfolder of a tag's folder that contains the arrays with this role.
+    /// Returns the name of the subfolder, in a tag's folder, that contains the arrays with this
+    /// role.
     #[must_use]
     pub const fn folder(self) -> &'static str {
         match self {

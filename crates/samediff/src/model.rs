@@ -85,7 +85,7 @@ pub struct Model {
     by_folder: HashMap<Box<str>, usize>,
 }
 
-/// A tag, and the name of its folder, which may differ from the tag in its case.
+/// A tag, and the name of its folder, which may differ in case from the tag's name.
 #[derive(Clone, Debug)]
 struct Folder {
     tag: Tag,
@@ -159,8 +159,8 @@ impl Model {
     }
 
     /// Fails if an entry that the format doesn't define has different names in its local header and
-    /// in the directory. No checksum covers the names in the directory, so an array whose name
-    /// there is damaged could otherwise be mistaken for an unknown entry.
+    /// in the directory. No checksum covers the names in the directory. Without this check, an
+    /// array with a damaged name could be mistaken for an unknown entry.
     fn check_strange_names(&self) -> Result<()> {
         let files = self.archive.directory().files();
         let strange = files.filter(|(_, record)| !self.knows(&record.name));
@@ -250,7 +250,7 @@ impl Model {
     }
 }
 
-/// Finds each tag's folder, and its spelling in the archive.
+/// Finds each tag's folder, with the spelling of the folder's name in the archive.
 fn find_folders(archive: &Archive, tags: Vec<Tag>) -> Result<Vec<Folder>> {
     let mut by_fold: HashMap<String, usize> = HashMap::new();
     for (index, tag) in tags.iter().enumerate() {

@@ -16,8 +16,9 @@ use tonic::Status;
 use crate::receive::{Receive, blocking_if};
 use crate::slot::Slot;
 
-/// A receiver of messages that can be resumed. If a transfer breaks off, its chunks are kept in a
-/// temporary file, so that [`send_resuming`](crate::send_resuming) sends only the remaining chunks.
+/// A receiver of messages whose transfers can be resumed. If a transfer breaks off, its chunks are
+/// kept in a temporary file, so that [`send_resuming`](crate::send_resuming) sends only the
+/// remaining chunks.
 ///
 /// A transfer is kept under the session name that its sender specified. A transfer without a
 /// session isn't kept. Clones of an inbox share the kept transfers.
@@ -41,8 +42,8 @@ impl Inbox {
         }
     }
 
-    /// Sets the maximum number of transfers to keep. If it is reached, a new transfer replaces the
-    /// one whose last frame is the oldest. Default: 16.
+    /// Sets the maximum number of transfers to keep. If this number is reached, a new transfer
+    /// replaces the transfer that has received no frame for the longest time. Default: 16.
     #[must_use]
     pub const fn max_pending(mut self, transfers: usize) -> Self {
         self.max_pending = transfers;

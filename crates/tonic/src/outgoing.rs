@@ -94,7 +94,7 @@ impl Failure {
 /// Frames are made on demand, on a thread for blocking work. They have at most 128 KiB, unless
 /// [`max_frame_size`](SendOptions::max_frame_size) is set in the options. If the source fails, the
 /// stream ends early, and [`failure`](Self::failure) returns a slot with the error. In contrast,
-/// the stream that [`results`](Self::results) returns has the error as its last item.
+/// the stream from [`results`](Self::results) has the error as its last item.
 #[derive(Debug)]
 pub struct Outgoing {
     made: Made,

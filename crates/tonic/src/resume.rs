@@ -128,8 +128,8 @@ where
     }
 }
 
-/// Sends a message until it has arrived, or an error can't be resolved by resuming. The options
-/// must have a session name.
+/// Sends a message, and resumes the transfer until the message has arrived or resuming is futile.
+/// The options must have a session name.
 async fn send_again<T, F, G>(
     mut put: impl FnMut(Outgoing) -> F,
     mut ask: impl FnMut(ResumeToken) -> G,

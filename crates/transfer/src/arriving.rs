@@ -46,7 +46,7 @@ impl Shared {
     }
 
     /// Waits until the byte at `offset` is available, and returns the end of the available bytes.
-    /// Fails if the transfer breaks off before.
+    /// Fails if the transfer breaks off first.
     fn wait_for(&self, offset: u64) -> io::Result<u64> {
         let mut state = self.lock();
         while state.end <= offset {
@@ -70,9 +70,9 @@ pub(crate) struct Arriving {
 }
 
 impl Arriving {
-    /// Creates a view of a file that will have `size` bytes. Reads don't wait yet, but fail if
-    /// their bytes are missing, since opening a chunked file reads ahead at its beginning and its
-    /// end.
+    /// Creates a view of a file that will have `size` bytes. Until [`opened`](Self::opened) is
+    /// called, reads of missing bytes fail instead of waiting, since opening a chunked file reads
+    /// ahead at its beginning and its end.
     pub(crate) fn new(file: Arc<File>, size: u64, shared: Arc<Shared>) -> Arriving {
         Arriving {
             file,

@@ -62,7 +62,7 @@ impl ReceiveOptions {
         self
     }
 
-    /// Sets the options for merging the chunks to a message: limits, threads, the message's
+    /// Sets the options for merging the chunks into a message: limits, threads, the message's
     /// descriptor, and the progress listener. Default: [`ReadOptions::new`].
     #[must_use]
     pub fn reading(mut self, reading: ReadOptions) -> Self {
@@ -77,7 +77,8 @@ impl ReceiveOptions {
         self
     }
 
-    /// Returns the full name of the only message type that is accepted; `None` if any is accepted.
+    /// Returns the full name of the only message type that is accepted; `None` if any type is
+    /// accepted.
     pub fn get_message_type(&self) -> Option<&str> {
         self.message_type.as_deref()
     }
@@ -92,7 +93,7 @@ impl ReceiveOptions {
         self.max_chunks
     }
 
-    /// Returns the options for merging the chunks to a message.
+    /// Returns the options for merging the chunks into a message.
     pub const fn get_reading(&self) -> &ReadOptions {
         &self.reading
     }

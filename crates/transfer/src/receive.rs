@@ -25,7 +25,7 @@ pub struct Receiver {
     place: Place,
     pub(crate) store: Option<Store>,
     begin: Begin,
-    /// Trailer with the checksum of each chunk that is complete; `None` before it has arrived.
+    /// Trailer, with checksums for just the complete chunks; `None` until the trailer has arrived.
     pub(crate) trailer: Option<ChunkMetadata>,
     received: u64,
     /// crc32c of the concatenated checksums of the complete chunks.
@@ -320,7 +320,7 @@ impl Receiver {
         self.advance(len)
     }
 
-    /// Adds the index and the field path of the current chunk to an error, and the number of the
+    /// Adds to an error the index and the field path of the current chunk, and the number of the
     /// chunk's bytes received so far.
     #[cold]
     fn in_chunk_at_hand(&self, error: Error) -> Error {

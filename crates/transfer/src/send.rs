@@ -181,7 +181,7 @@ pub struct Frames {
     pending: Option<Data>,
     /// crc32c of the concatenated checksums of the chunks read so far.
     sums: u32,
-    /// True if the remaining pieces of the current chunk are compressed.
+    /// True if the next pieces of the current chunk should be compressed.
     compresses: bool,
 }
 

@@ -17,7 +17,8 @@ use crate::arriving::{Arriving, Shared};
 /// number of bytes that have arrived.
 const MOST_AHEAD: u64 = 1 << 20;
 
-/// Size in bytes below which a chunk is copied, rather than sharing the memory of its frame.
+/// Size in bytes from which a chunk that arrives in a single frame shares the frame's memory. A
+/// smaller chunk is copied.
 const SMALL: usize = 4096;
 
 /// The kind of storage for chunks. The storage itself is created when a transfer starts.
@@ -202,7 +203,7 @@ impl Spool {
         Ok(RecordWriter::starting_at(file, self.end)?)
     }
 
-    /// Tells readers that wait for bytes whether the transfer broke off. If so, their reads fail.
+    /// Tells waiting readers whether the transfer broke off. If it did, their reads fail.
     pub(crate) fn tell(&self, broken: bool) {
         self.shared.set_broken(broken);
     }

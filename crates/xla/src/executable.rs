@@ -1,5 +1,5 @@
-//! Reading executables that are stored inside a message with their options, and converting both to
-//! and from one unpacked message.
+//! Reading executables that are stored as bytes in a message with their options, and converting
+//! such a message to and from a single unpacked message.
 
 use std::io::{BufWriter, Write};
 use std::ops::Range;
@@ -19,10 +19,12 @@ use crate::{CPU_EXECUTABLE, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE};
 /// Full name of the message type that XLA's own tool creates when it unpacks an executable.
 pub const HUMAN_READABLE_EXECUTABLE: &str = "xla.HumanReadableAotExecutable";
 
-/// Numbers of the fields in an `xla.HumanReadableAotExecutable`: the executable's options, and the
-/// executable for GPUs or CPUs.
+/// Number of the field in an `xla.HumanReadableAotExecutable` that contains the executable's
+/// options.
 const OPTIONS: u32 = 1;
+/// Number of the field that contains an executable for GPUs.
 const ON_GPU: u32 = 2;
+/// Number of the field that contains an executable for CPUs.
 const ON_CPU: u32 = 3;
 
 /// Number of the field in an `xla.ExecutableAndOptionsProto` that contains the executable, as

@@ -290,8 +290,8 @@ fn type_in_one_piece(path: &Path, layers: &[Layer]) -> Option<&'static str> {
     is_named(path, HLO_ENDING).then_some(HLO_PROTO)
 }
 
-/// Returns the text that XLA writes to the file of a module that it can't write; `None` if the file
-/// doesn't begin with such a text.
+/// Returns the error text that XLA writes to a file in place of a module; `None` if `head`, the
+/// beginning of the file, isn't such a text.
 fn given_up(head: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(head).ok()?;
     // Messages can't be mistaken for this text: they begin with a tag, and an `F` isn't a valid

@@ -65,7 +65,7 @@ const TUPLE: u64 = 13;
 struct Literal {
     info: TensorInfo,
     form: Form,
-    /// True if the elements are stored in C order, in which those along the last dimension are
+    /// True if the elements are stored in C order, in which elements along the last dimension are
     /// contiguous.
     in_order: bool,
     pieces: Vec<Range<u64>>,

@@ -37,7 +37,7 @@ pub(crate) mod proto {
     pub(crate) struct OverrideRecord {
         #[prost(message, repeated, tag = "1")]
         pub(crate) field_path: Vec<PathPart>,
-        /// Type of the overridden field. XLA defines only 1, for a string or bytes.
+        /// Type of the overridden field. XLA defines only the value 1, for a string or bytes.
         #[prost(int32, tag = "2")]
         pub(crate) field_type: i32,
     }

@@ -104,8 +104,8 @@ impl WriteOptions {
         self.force
     }
 
-    /// Returns the compression for a message of this type, which is set explicitly or is that of
-    /// XLA's writers.
+    /// Returns the compression that is set explicitly, or by default the one that XLA's writers use
+    /// for this message type.
     fn compression_of(&self, message_type: &str) -> Compression {
         let usual = match message_type {
             EXECUTABLE_AND_OPTIONS => Compression::None,

@@ -29,7 +29,8 @@ pub(super) struct Found {
     pub(super) parameters: Option<PathBuf>,
 }
 
-/// Finds the files of a model, given the path of one of them or of their folder, or their prefix.
+/// Finds the files of a model, given the path of one file, the path of the folder, or the files'
+/// common prefix.
 pub(super) fn find(path: &Path) -> Result<Found> {
     if path.is_dir() {
         return in_folder(path);

@@ -7,8 +7,8 @@ use crate::parameters::ParameterFile;
 /// An index of a model's parameters, by name and by counter.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// Index of the file that contains each parameter, by the parameter's name. Empty if there is a
-    /// single file, since the file can find its parameters itself.
+    /// For each parameter's name, the index of the file that contains the parameter. Empty if there
+    /// is a single file, since the index is always 0 then.
     by_name: HashMap<String, usize>,
     /// For each file, the number of parameters in this file and all earlier ones.
     ends: Vec<usize>,

@@ -144,8 +144,8 @@ fn file_name(path: &Path) -> Result<&str> {
     })
 }
 
-/// Fails if a tensor's description has a field that the message can't represent, although Paddle
-/// ignores the field.
+/// Fails if a tensor's description has a field that the message can't represent. Paddle ignores
+/// such a field.
 fn check_fits(parameter: &Parameter, at: usize) -> Result<()> {
     let Some((number, offset)) = parameter.stream().parts().misfit else {
         return Ok(());
@@ -176,7 +176,7 @@ impl Fields {
         self.message(number, |spans| spans.0.literal(text.as_bytes()))
     }
 
-    /// Adds a field with a number, unless the number is the default value.
+    /// Adds a field with an integer value, unless the value is 0, the default.
     fn number(&mut self, number: u32, value: u64) -> Result<()> {
         if value == 0 {
             return Ok(());

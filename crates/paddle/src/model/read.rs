@@ -10,8 +10,8 @@ use super::PaddleModel;
 
 impl PaddleModel {
     /// Reads the data of all [`parameters`](Self::parameters) into newly allocated memory, and
-    /// returns the data of each in the same order. Uses `threads` threads, or one per core if it is
-    /// `None`.
+    /// returns the data of each in the same order. Uses `threads` threads, or one per core if
+    /// `threads` is `None`.
     ///
     /// All returned buffers share one allocation, which is only freed once all of them are dropped.
     /// To keep only some parameters, read each with

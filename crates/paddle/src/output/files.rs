@@ -80,7 +80,7 @@ struct Stored {
     file: Option<String>,
     layout: Layout,
     separate: bool,
-    /// True if the file for the parameters has been created, where the arrangement has one.
+    /// True after `begin_parameter_file` was called for this parameter file.
     has_begun: bool,
 }
 
@@ -194,8 +194,9 @@ impl<'m> Files<'m> {
         self.parameters.separate = separate;
     }
 
-    /// Creates the file for the parameters that follow, if the arrangement has one. Must be called
-    /// when the fields before the first parameter are known.
+    /// Creates the output file for the parameters of a parameter file, unless they are added to an
+    /// existing output file, or each gets a separate one. Must be called when the fields before the
+    /// first parameter are known.
     pub(super) fn begin_parameter_file(&mut self) -> Result<()> {
         if self.parameters.has_begun {
             return Ok(());
@@ -305,8 +306,8 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Skips a range of the message in the current file if it is large, so that threads copy it
-    /// later. Returns false if the range is too small, and the caller has to write it.
+    /// Skips a range of the message in the current file if the range is large, so that threads copy
+    /// it later. Returns false if the range is too small, and the caller has to write it.
     pub(super) fn leave_out(&mut self, range: &Range<u64>) -> Result<bool> {
         let len = range.end - range.start;
         if len < LEAST_GAP {

@@ -11,15 +11,15 @@ use crate::stream::{
     Layout, MAX_LOD_LEVELS, Piece, StreamKind, StreamParts, len, pieces, read_desc,
 };
 
-/// Maximum size of LoD and row numbers to hold in memory: 1 MiB. If there are more, they are
-/// written to a temporary file.
+/// Maximum total size of a parameter's LoD and row numbers to hold in memory: 1 MiB. If they are
+/// larger, they are written to a temporary file.
 const MAX_IN_MEMORY: usize = 1 << 20;
 
-/// Offset from which the ranges of a parameter's pieces refer to its description. Lower offsets
-/// refer to its LoD and row numbers.
+/// Offset in a piece's range that represents the start of the parameter's description. Lower
+/// offsets are positions in the parameter's LoD and row numbers.
 const DESC_AT: u64 = 1 << 61;
 
-/// Offset from which the ranges of a parameter's pieces refer to its data.
+/// Offset in a piece's range that represents the start of the parameter's data.
 const DATA_AT: u64 = 1 << 62;
 
 /// The fields of a parameter received so far. `numbers` contains the LoD, followed by the row
@@ -89,7 +89,8 @@ impl Incoming {
         }
     }
 
-    /// Starts the data, which has `size` bytes. Fails if it doesn't match the fields before it.
+    /// Starts the data, which has `size` bytes. Fails if the earlier fields are inconsistent, or
+    /// require data of another size or kind.
     pub(super) fn begin_data(&mut self, size: u64, is_vocabulary: bool) -> Result<()> {
         (self.has_data, self.data) = (true, size);
         if is_vocabulary != (self.kind == StreamKind::Vocabulary) {

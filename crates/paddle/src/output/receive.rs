@@ -71,7 +71,8 @@ enum State {
     Header,
     /// The remainder of a string, with the number of its field and its total length in bytes.
     Text(u32, u64),
-    /// Bytes that are passed on immediately, with their destination and their remaining number.
+    /// Bytes that are passed on immediately, with their destination and the number of bytes that
+    /// remain.
     Through(Through, u64),
 }
 

@@ -10,7 +10,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::model::{rivals, separate_path};
 
 /// A temporary folder next to its target. Once it is complete, it replaces the target. If it is
-/// dropped before, it is removed.
+/// dropped earlier, it is removed.
 #[derive(Debug)]
 pub(super) struct Staging {
     folder: TemporaryFolder,
@@ -23,8 +23,8 @@ pub(super) struct Staging {
 
 impl Staging {
     /// Creates a temporary folder for `target`. Fails if the target already has files, unless
-    /// `force` is set. With `force`, files of the target with the same names will be replaced,
-    /// unless the target has other files that [readers would take for a part of the
+    /// `force` is set. With `force`, the output's files will replace files of the same names in the
+    /// target, unless the target has other files that [readers would take for a part of the
     /// output](Self::check_unrivalled).
     pub(super) fn create(target: &Path, made_from: MadeFrom, force: bool) -> Result<Staging> {
         let at_target = |error: io::Error| Error::from(error).in_file(target);
@@ -53,7 +53,8 @@ impl Staging {
         })
     }
 
-    /// Creates a file in the temporary folder, and the subfolders in its name, which `/` separates.
+    /// Creates a file in the temporary folder. `/` in the name separates subfolders, which are also
+    /// created.
     pub(super) fn file(&mut self, name: &str) -> Result<File> {
         let path = separate_path(self.folder.path(), name)?;
         let create = || -> io::Result<File> {
@@ -74,8 +75,8 @@ impl Staging {
         Ok(file)
     }
 
-    /// Fails if the target already has a file with one of these names that the output doesn't
-    /// replace, since readers would take the file for a part of the output.
+    /// Fails if a file in the target has one of these names, and the output doesn't replace this
+    /// file. Readers would take the file for a part of the output.
     pub(super) fn check_unrivalled(&self, names: impl IntoIterator<Item = PathBuf>) -> Result<()> {
         if !self.is_merged {
             return Ok(());

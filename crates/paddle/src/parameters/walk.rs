@@ -14,7 +14,7 @@ use crate::stream::{Layout, MAX_LOD_LEVELS, Stream, StreamKind};
 /// empty tensor takes only 22 bytes in the file.
 const MAX_STREAMS: usize = 1 << 20;
 
-/// Size of a vocabulary without words in bytes, which is the size of the word count.
+/// Size in bytes of a vocabulary without words, which consists of just the word count.
 const LEAST_VOCABULARY: u64 = 8;
 
 /// Reads the headers of all streams in a file, with the layout in which the whole file is valid. If

@@ -110,8 +110,8 @@ pub fn append(path: impl AsRef<Path>, spec: &TensorSpec, data: &mut impl Read) -
     append_checked(path.as_ref(), spec, data, |_| Ok(()), |_| Ok(()))
 }
 
-/// Appends a tensor like [`append`]. Calls `before` with the tensor's index before writing it, and
-/// `after` with the remaining data after writing it. Fails if either fails.
+/// Appends a tensor like [`append`]. Calls `before` with the tensor's index before writing the
+/// tensor, and `after` with the remaining data afterwards. Fails if either call fails.
 pub(crate) fn append_checked<R: Read>(
     path: &Path,
     spec: &TensorSpec,
@@ -165,11 +165,11 @@ fn write_without_size(file: &mut File, spec: &TensorSpec, data: &mut impl Read) 
     Ok(sink.size)
 }
 
-/// Size in bytes of the number before a stream that specifies the stream's size.
+/// Size in bytes of the number that precedes a stream and specifies the stream's size.
 const SIZE_LEN: usize = 8;
 
-/// A writer that writes zeros in place of a stream's size, and stores the bytes of the actual size.
-/// Zero is not a valid size.
+/// A writer that writes zeros, which aren't a valid size, in place of a stream's size, and stores
+/// the bytes of the actual size.
 struct WithoutSize<W> {
     sink: W,
     size: Vec<u8>,

@@ -65,7 +65,7 @@ struct Op<'a> {
 impl Op<'_> {
     /// Returns true if the op is a parameter whose value is in the parameter file. Some layers
     /// declare state as a parameter that every run creates anew. The first output attribute of such
-    /// an op says that it isn't persistable.
+    /// an op says that the parameter isn't persistable.
     fn is_stored(&self) -> bool {
         let persistable = &value(self.output_attributes)[0];
         self.name == "p" && persistable.as_i64() != Some(0) && persistable.as_bool() != Some(false)

@@ -169,7 +169,7 @@ struct Header<'a> {
     /// Bytes that were read from the beginning of the stream.
     window: [u8; SIZED_WINDOW],
     window_at: Range<u64>,
-    /// Number of bytes to read into the window; fewer if the stream is shorter.
+    /// Number of bytes to read into the window. If the stream is shorter, only its bytes are read.
     window_len: usize,
 }
 
@@ -318,7 +318,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Removes the offset from an error's message, since it is relative to the description.
+/// Returns an error's message without the offset, which is relative to the description.
 fn message_of(error: &Error) -> String {
     let line = error.to_string();
     match error.offset() {

@@ -43,8 +43,8 @@ pub enum Layout {
     #[default]
     Paddle,
     /// The layout from a table in the design document of the model format. It has a single version
-    /// word, and the LoD at the end. Paddle rejects it, since it reads the size of the `TensorDesc`
-    /// as the lower half of the number of levels.
+    /// word, and the LoD at the end. Paddle rejects this layout, since it reads the size of the
+    /// `TensorDesc` as the lower half of the number of levels.
     ///
     /// ```text
     /// u32 0 | u32 desc size | TensorDesc | data | u64 levels | levels x { u64 bytes | offsets, u64 each }

@@ -12,8 +12,8 @@ use super::{Stream, len};
 
 impl Stream {
     /// Reads the stream's elements into `buffer`, whose size must be the length of
-    /// [`data`](Self::data). To use several threads, let each of them read a part of this range
-    /// with the source's `read_exact_at` instead.
+    /// [`data`](Self::data). To use several threads, let each thread read a part of
+    /// [`data`](Self::data) with the source's `read_exact_at` instead.
     ///
     /// # Errors
     ///

@@ -40,8 +40,7 @@ pub struct Array {
 
 #[derive(Clone)]
 enum Data {
-    /// Range of a source whose checksum needn't be compared: it has none, or it was already
-    /// compared.
+    /// Range of a source that has no checksum, or whose checksum was already compared.
     Positioned(Span, Arc<dyn ReadAt>),
     Stored(Span, StoredEntry),
     /// Range of the uncompressed bytes of a deflated archive entry.
@@ -159,7 +158,7 @@ impl Array {
     }
 
     /// Returns the size of the data, in bytes. For an array of strings, this includes the table of
-    /// their offsets.
+    /// the strings' offsets.
     #[must_use]
     pub fn data_len(&self) -> u64 {
         self.span().len

@@ -19,8 +19,8 @@ use crate::{
     TagContent, VarType,
 };
 
-/// The fields that an array's table has if the data is outside of the table, and a description of
-/// the data's location.
+/// The fields that only occur in the table of an array whose data is elsewhere. Each comes with a
+/// description of the data's location.
 const ELSEWHERE: [(usize, &str); 4] = [
     (flat_array::BUFFER_CHUNKS, "in chunks"),
     (flat_array::EXTERNAL_FILE, "in another file"),
@@ -62,7 +62,8 @@ pub(super) fn read(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Result<T
 /// Converts a FlatGraph to the content of a tag. `source` is the buffer that contains the graph,
 /// and `open` opens an array, given its table.
 ///
-/// Content that a tag has no field for is kept unchanged in the `classic` field of the tag's graph.
+/// Content for which a tag has no field is kept unchanged in the `classic` field of the tag's
+/// graph.
 pub(super) fn convert(
     mut table: Object,
     source: &dyn ReadAt,
@@ -150,8 +151,8 @@ fn check_keys(table: &Object, values: usize) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidGraph, message))
 }
 
-/// Returns an array's shape with signed dimensions, as in a graph; `None` if a dimension doesn't
-/// fit.
+/// Returns an array's shape with signed dimensions, as in a graph; `None` if a dimension is too
+/// large for an `i64`.
 fn dims(array: &Array) -> Option<Vec<i64>> {
     let dims = array.info().shape().iter();
     dims.map(|&dim| i64::try_from(dim).ok()).collect()

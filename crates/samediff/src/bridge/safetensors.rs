@@ -22,7 +22,7 @@ use crate::{
 /// Maximum size of a header that the crate `safetensors` accepts, in bytes.
 const MAX_HEADER_LEN: u64 = 100_000_000;
 
-/// Size of the little-endian number before the header that specifies the header's length, in bytes.
+/// Size in bytes of the little-endian number that precedes the header and specifies its length.
 const LEN_LEN: u64 = 8;
 
 /// Returns the length of a safetensors file's header, or `None` if the source isn't a safetensors
@@ -38,7 +38,8 @@ pub(super) fn read_header_len(source: &dyn ReadAt) -> Result<Option<u64>> {
 }
 
 /// Returns the length of the safetensors header in a file of `size` bytes that begins with `head`;
-/// `None` if there is no such header. A header begins with `{`, after its length.
+/// `None` if there is no such header. The header's length comes first, followed by the header,
+/// which begins with `{`.
 pub(crate) fn header_len(head: &[u8], size: u64) -> Option<u64> {
     let (len, rest) = head.split_first_chunk()?;
     let len = u64::from_le_bytes(*len);

@@ -59,7 +59,7 @@ impl Draft {
     }
 
     /// Adds a copy of the tag `base` that differs in the given parameters. It becomes the newest
-    /// tag. It has the same graph as `base`, and shares all other arrays with it.
+    /// tag. It has the same graph as `base`, and shares all other arrays with `base`.
     ///
     /// # Errors
     ///
@@ -127,8 +127,8 @@ impl Draft {
         self.check_strange(tag)
     }
 
-    /// Fails if the draft has a folder with this tag's name that doesn't belong to a tag, since
-    /// readers reject an archive with two such folders.
+    /// Fails if the draft has a folder that has this tag's name, but belongs to no tag. Readers
+    /// reject an archive in which a tag has two folders.
     fn check_strange(&self, tag: &Tag) -> Result<()> {
         let folder = |name: &str| name.split_once('/').map(|(folder, _)| fold(folder));
         let mut strange = self.others.iter().filter_map(|(name, _)| folder(name));

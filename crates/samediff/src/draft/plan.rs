@@ -22,8 +22,8 @@ pub(super) enum Entry<'d> {
 pub(super) struct Plan<'d> {
     draft: &'d Draft,
     pub(super) entries: Vec<Entry<'d>>,
-    /// For each file, the index of the tag whose folder will contain it, and its name in that
-    /// folder.
+    /// For each file, the index of the tag whose folder will contain the file, and the file's name
+    /// in that folder.
     places: HashMap<FileIndex, (usize, String)>,
 }
 

@@ -283,13 +283,13 @@ impl Archive for Tensors {
 #[derive(Default)]
 struct Owners {
     entries: Vec<Entry>,
-    /// For each file, its index in `entries`, and the tensor names after the first that share it.
+    /// For each file, its index in `entries`, and all of its tensor names except the first.
     known: HashMap<ArrayFile, (usize, Vec<String>)>,
 }
 
 impl Owners {
-    /// Adds an array under a tensor name. An array that can't be opened is listed with its error,
-    /// since it takes up space, too.
+    /// Adds an array under a tensor name. An array that can't be opened is listed with the error,
+    /// since such an array takes up space, too.
     fn add(
         &mut self,
         model: &Model,

@@ -118,7 +118,7 @@ fn required(table: &mut Object, slot: usize, what: &str) -> Result<String> {
     name.ok_or_else(|| Error::new(ErrorKind::InvalidGraph, format!("{what} has no name")))
 }
 
-/// Pairs the names of arguments with their values. Fails unless their numbers are equal.
+/// Pairs the names of arguments with their values. Fails unless there are as many names as values.
 fn pair<T>(names: Vec<String>, values: Vec<T>, what: &str) -> Result<Arguments<T>> {
     if names.len() != values.len() {
         let message = format!(

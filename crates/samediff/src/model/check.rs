@@ -67,7 +67,7 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// Number of tags checked.
     pub tags: u64,
-    /// Number of arrays checked. An array that several tags share counts once.
+    /// Number of arrays checked. If several tags share an array, it counts once.
     pub arrays: u64,
     /// Number of bytes read in order to compare checksums.
     pub bytes: u64,
@@ -90,7 +90,7 @@ impl Report {
 
 impl Model {
     /// Checks the whole model: its lists, its graphs, its arrays, and the checksums of all entries.
-    /// Continues after most errors, so that the report contains all of them.
+    /// Continues after most errors, in order to report further errors, too.
     ///
     /// # Errors
     ///

@@ -22,7 +22,7 @@ const ENCRYPTED: u16 = 1;
 /// Flag of entries whose checksum and lengths are stored after their data.
 const SUMMED_BEHIND: u16 = 1 << 3;
 
-/// Value of a 32-bit length that means that the real length is in an extra field.
+/// Value of a 32-bit length if the real length is in an extra field.
 const IN_EXTRA_FIELD: u64 = u32::MAX as u64;
 
 /// Number of bytes read at a local header: 4 KiB. They include the beginning of an array's file.
@@ -91,7 +91,7 @@ impl Archive {
             .map_err(|error| self.named(error, index))
     }
 
-    /// Fails unless the entry's local header has the same name as the directory.
+    /// Fails unless the entry has the same name in its local header as in the directory.
     pub(crate) fn check_name(&self, index: EntryIndex) -> Result<()> {
         self.locate(index).map(drop)
     }

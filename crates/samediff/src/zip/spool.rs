@@ -46,7 +46,7 @@ impl Room {
     }
 }
 
-/// Disk space that a temporary file uses. It becomes available again on drop.
+/// Disk space that a temporary file uses. Dropping this value makes the space available again.
 struct Taken {
     room: Room,
     bytes: u64,

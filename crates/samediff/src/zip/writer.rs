@@ -60,7 +60,8 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         }
     }
 
-    /// Writes an entry. Calls `written` with each buffer of the content before it is written.
+    /// Writes an entry. Before each buffer of the content is written, calls `written` with the
+    /// buffer.
     pub(crate) fn add(
         &mut self,
         name: &str,
@@ -91,7 +92,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         }
     }
 
-    /// Returns true if an entry from another archive would be copied without inflating it.
+    /// Returns true if an entry from another archive is deflated, and would be copied in this form.
     pub(crate) fn keeps_deflated(&self, archive: &Archive, index: EntryIndex) -> bool {
         let deflated = archive.record(index).method == Method::Deflated;
         deflated && self.compression != ZipCompression::Stored

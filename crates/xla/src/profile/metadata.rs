@@ -11,8 +11,9 @@ use proto_splitter_core::wire::WireType;
 use super::events::Numbers;
 use super::fields::{ProfileReader, field, is, is_number, put_number};
 
-/// Numbers of the fields that contain a plane's metadata maps.
+/// Number of the field that contains a plane's map of event metadata.
 const EVENT_METADATA: u32 = 4;
+/// Number of the field that contains a plane's map of stat metadata.
 const STAT_METADATA: u32 = 5;
 
 /// Number of the field that contains a plane's own stats.

@@ -1,4 +1,4 @@
-//! Finding irregularities in a split proto, which don't prevent readers from reading it.
+//! Finding irregularities in a split proto that readers can read nevertheless.
 
 use std::fmt;
 
@@ -15,13 +15,13 @@ use crate::manifest::RecordKind;
 #[non_exhaustive]
 pub enum Finding {
     /// Records of unknown purpose, which readers skip. Contains the number of the first such
-    /// record, and the number of records.
+    /// record, and the count of these records.
     UnknownRecords(u64, u64),
     /// Records that the manifest doesn't list. Contains the number of the first such record, and
-    /// the number of records.
+    /// the count of these records.
     ExtraRecords(u64, u64),
-    /// Bytes after the last record that aren't a valid chunk. Contains their offset in the file,
-    /// and their number.
+    /// Bytes after the last record that aren't a valid chunk. Contains the offset of these bytes in
+    /// the file, and their count.
     ExtraBytes(u64, u64),
     /// A missing `buffer_assignment` in the dump of an optimized module.
     NoBufferAssignment,

@@ -169,7 +169,8 @@ impl Search<'_> {
     }
 }
 
-/// Returns the range of a record in which the values in `leaving` are empty.
+/// Returns the content of a range of a record, with the values in `leaving` replaced by empty
+/// values.
 fn without(
     cursor: &mut WireCursor<SourceInput<'_, InRecord<'_>>>,
     record: &SpanList,

@@ -1,5 +1,5 @@
-//! Tests with content that is too large for a FlatBuffer. Its size is declared, but the content
-//! isn't written.
+//! Tests with content that is too large for a FlatBuffer. The content's size is declared, but the
+//! content isn't written.
 
 use std::io;
 
