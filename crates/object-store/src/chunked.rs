@@ -12,7 +12,7 @@ use crate::options::ObjectReadOptions;
 use crate::reader::ObjectReader;
 
 /// Opens a chunked message in a store. If the trailer names other objects that contain some of the
-/// chunks, these objects are opened at the same time. They must be in the same folder, or in its
+/// chunks, these objects are opened at once. They must be in the folder of `main`, or in its
 /// subfolders.
 ///
 /// `main` is a reader of the object with the trailer. It may still be opening the object.
@@ -60,8 +60,8 @@ pub fn open_chunked(
     })
 }
 
-/// Returns the location of an object that a trailer names, relative to `main`, the object with the
-/// trailer.
+/// Returns the location of an object that a trailer names. The name is relative to `main`, the
+/// object with the trailer.
 ///
 /// # Errors
 ///

@@ -23,8 +23,8 @@ use crate::trouble::Trouble;
 /// Maximum number of characters to keep from the body of an error response.
 const MOST_SAID: usize = 500;
 
-/// Maximum number of bytes to read from the body of an error response. It is larger than the number
-/// of characters, since a body that isn't text has more bytes than characters.
+/// Maximum number of bytes to read from the body of an error response. This limit is larger than
+/// [`MOST_SAID`], since a body that isn't text has more bytes than characters.
 const MOST_READ: usize = 16 << 10;
 
 /// Size in bytes up to which sending the body of a request needs no noticeable time.
@@ -56,11 +56,10 @@ pub(crate) struct StoreKind {
     pub(crate) credentials: &'static str,
     /// Environment variable that allows an endpoint without TLS.
     pub(crate) allow_http: &'static str,
-    /// Endpoint that provides credentials, in addition to [`METADATA_HOSTS`]; `None` if there is no
-    /// other.
+    /// Additional endpoint that provides credentials; `None` if only the [`METADATA_HOSTS`] provide
+    /// them.
     pub(crate) metadata_endpoint: Option<String>,
-    /// True if the client tries something else after `metadata_endpoint` refuses a request with
-    /// status 403.
+    /// True if the client tries another way to get credentials after a response with status 403.
     pub(crate) falls_back: bool,
 }
 
@@ -270,8 +269,8 @@ impl Watch {
         self.failed_since(Instant::now(), why, limit)
     }
 
-    /// Records that a request which began at `begun` failed. If requests have failed for some time,
-    /// warns once, and reports the time limit for retries. Returns the time since the first
+    /// Records the failure of a request that began at `begun`. If requests have failed for some
+    /// time, warns once, and reports the time limit for retries. Returns the time since the first
     /// failure.
     fn failed_since(&self, begun: Instant, why: &str, limit: Duration) -> Duration {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);

@@ -26,7 +26,7 @@ impl Failure {
         }
     }
 
-    /// Creates the failure for an object that was replaced since it was opened.
+    /// Creates the failure for an object that was replaced after it was opened.
     pub(crate) fn replaced(name: &str) -> Self {
         let message = format!("{name}: the object was replaced while it was read");
         Failure::new(io::ErrorKind::InvalidData, message)
@@ -67,8 +67,8 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// Converts an I/O error to an error of this library, which has a separate kind for existing files
-/// and objects.
+/// Converts an I/O error to an error of this library. The library has a separate kind of error for
+/// files and objects that already exist.
 pub(crate) fn lifted(error: io::Error) -> proto_splitter_core::Error {
     match error.kind() {
         io::ErrorKind::AlreadyExists => {

@@ -270,7 +270,7 @@ fn create(target: &Path) -> Result<File> {
     File::create_new(target).map_err(|error| lifted(error).in_file(target))
 }
 
-/// Returns true if the error is a response of a server that doesn't support the request.
+/// Returns true if the error is a response from a server that doesn't support the request.
 fn is_answer(error: &object_store::Error) -> bool {
     let status = Trouble::of(error).and_then(Trouble::status);
     status.is_some_and(|status| status < 500 || matches!(status, 501 | 505))
@@ -328,7 +328,7 @@ fn files_in(folder: &Path) -> Result<Vec<Item>> {
     Ok(items)
 }
 
-/// Calls `work` for each item, several at once. Stops after an error, and returns the first one.
+/// Calls `work` for each item, several at once. Stops after an error, and returns the first error.
 fn in_parallel(items: &[Item], work: impl Fn(&Item) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);
     let has_failed = AtomicBool::new(false);

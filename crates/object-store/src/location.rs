@@ -47,7 +47,7 @@ pub struct ObjectLocation {
     base: String,
     path: Path,
     is_read_only: bool,
-    /// True if the store supports requests for the last bytes of an object, without its size.
+    /// True if the store supports requests for the last bytes of an object whose size is unknown.
     pub(crate) has_suffixes: bool,
 }
 

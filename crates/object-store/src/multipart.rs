@@ -83,8 +83,9 @@ impl Uploads {
     /// `force` is false, this fails, provided that the store supports the condition.
     ///
     /// A request whose response is lost is sent again. If the first request succeeded, the store
-    /// answers the second that the object exists, or that the upload doesn't. The upload is complete
-    /// if the object consists of its parts, according to the object's ETag.
+    /// rejects the second request, since the object exists, or the upload no longer exists. After
+    /// such an error, the upload is complete if the object's ETag is the one that results from
+    /// these parts.
     pub(crate) async fn complete(
         &self,
         path: &Path,
@@ -230,11 +231,12 @@ mod tests {
         })
     }
 
-    /// ETags of the parts of an object, which are 5 MiB of `a` and one `b`, and of the object.
+    /// ETags of the two parts of an object: 5 MiB of `a`, and one `b`.
     const PARTS: [&str; 2] = [
         "79b281060d337b9b2b84ccf390adcf74",
         "92eb5ffee6ae2fec3ad71c777531578f",
     ];
+    /// ETag of the object that consists of the parts with the ETags [`PARTS`].
     const WHOLE: &str = "e5a8c5272b26fc10581a21089559b006-2";
 
     #[async_trait]

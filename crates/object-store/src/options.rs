@@ -237,8 +237,8 @@ impl ObjectWriteOptions {
         }
     }
 
-    /// Sets the minimum size of the parts of an upload, in bytes. Default: [`DEFAULT_PART_SIZE`].
-    /// Less than 5 MiB is increased to 5 MiB, as stores require. An object that fits into
+    /// Sets the minimum size of the parts of an upload, in bytes. Default: [`DEFAULT_PART_SIZE`]. A
+    /// smaller size than 5 MiB is increased to 5 MiB, as stores require. An object that fits into
     /// one part is written by a single request.
     #[must_use]
     pub const fn part_size(mut self, bytes: u64) -> Self {
@@ -266,7 +266,7 @@ impl ObjectWriteOptions {
     }
 
     /// Sets the approximate size of the object, in bytes. Parts are made larger if the object would
-    /// have too many of them. Default: 0, for an unknown size.
+    /// otherwise have too many of them. Default: 0, for an unknown size.
     #[must_use]
     pub const fn expected_size(mut self, bytes: u64) -> Self {
         self.expected_size = bytes;
@@ -303,7 +303,7 @@ impl ObjectWriteOptions {
 }
 
 const MEBIBYTE: u64 = 1 << 20;
-/// Minimum size of each part except the last in S3, in bytes: 5 MiB.
+/// Minimum size that S3 requires for each part except the last, in bytes: 5 MiB.
 const SMALLEST_PART: u64 = 5 << 20;
 /// Maximum size of a part, in bytes: 1 GiB. A larger part would need too much memory.
 const LARGEST_PART: u64 = 1 << 30;

@@ -1,5 +1,5 @@
-//! Access to stores for splits, merges and verifications that several hosts perform in parts. Their
-//! plans name objects by URL.
+//! Access to stores for splits, merges and verifications that several hosts perform in parts. The
+//! plan for such an operation names objects by URL.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ const COPY_LEN: usize = 1 << 20;
 /// writes one more object, with a single request that the store rejects if the object exists. A
 /// merge is an upload in parts: each host uploads its own part, and the commit makes the store
 /// assemble the parts without reading them. S3 rejects the commit if the object exists. Other
-/// stores don't support such a condition, so the commit checks for the object immediately before.
+/// stores don't support such a condition, so immediately before the parts are assembled, the commit
+/// checks whether the object exists.
 ///
 /// ```
 /// use std::num::NonZeroUsize;

@@ -30,10 +30,10 @@ const SMALL_AT_ONCE: usize = 16;
 /// A reader that reads an object by position, like a file.
 ///
 /// Opening an object fetches bytes from its start and its end at once. Prefetched ranges (see
-/// [`ReadAt::prefetch`]) are fetched in their order. One request fetches several ranges if they are
-/// close to each other; a long range is fetched by several requests. The options limit the number
-/// of simultaneous requests and the size of the cache. Bytes that are cached or pending are not
-/// requested again.
+/// [`ReadAt::prefetch`]) are fetched in the order in which they were announced. One request fetches
+/// several ranges if they are close to each other; a long range is fetched by several requests. The
+/// options limit the number of simultaneous requests and the size of the cache. Bytes that are
+/// cached or pending are not requested again.
 ///
 /// All requests after the first specify the `ETag` of the opened version, so reading fails if the
 /// object was replaced. A failed request is retried with growing pauses, for the time that the
@@ -90,7 +90,7 @@ impl fmt::Debug for ObjectReader {
 }
 
 impl ObjectReader {
-    /// Opens an object. This needs about the time of one request.
+    /// Opens an object. This takes about as long as one request.
     ///
     /// # Errors
     ///
@@ -276,9 +276,9 @@ impl Shared {
         traffic.bytes += bytes;
     }
 
-    /// Returns the end of the range to fetch for a read at `offset` that wasn't prefetched. If it
-    /// continues the previous read, twice as many bytes are fetched ahead as for that read, up to
-    /// four times the maximum size of a request.
+    /// Returns the end of the range to fetch for a read at `offset` that wasn't prefetched. If the
+    /// read continues the previous read, the number of bytes fetched ahead is doubled, up to four
+    /// times the maximum size of a request.
     fn reach(&self, state: &mut State, offset: u64, end: u64, size: u64) -> u64 {
         let (last, ahead) = state.sequence;
         let most = self.options.request_size.saturating_mul(4);

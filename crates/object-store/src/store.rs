@@ -1,4 +1,4 @@
-//! Stores for URLs, which environment variables configure.
+//! Stores for URLs. Environment variables configure the stores.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -27,8 +27,8 @@ const SETTINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 /// Maximum number of retries of a request. The time limit is usually reached earlier.
 const MOST_RETRIES: usize = 10_000;
 
-/// Upper bound of the longest pause between retries, which is a sixth of the time for retries if
-/// that is within the bounds.
+/// Upper bound of the longest pause between retries. The longest pause is a sixth of the time for
+/// retries, if this is within the bounds.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Lower bound of the longest pause between retries.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
@@ -158,8 +158,8 @@ fn client(options: &StoreOptions) -> ClientOptions {
 }
 
 /// Returns the options for retries, which end after a time limit. With the defaults of
-/// `object_store`, retries would end after some seconds, since it makes only ten, and the random
-/// pauses don't grow with a base of 2.
+/// `object_store`, retries would end after some seconds: there are only ten, and with a base of 2,
+/// the random pauses don't grow.
 fn retries(options: &StoreOptions) -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig {

@@ -87,7 +87,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// A display of the time for which requests have failed. Less than a second is omitted.
+/// A display of the time for which requests have failed. A time of less than a second is omitted.
 struct Tried(Duration);
 
 impl fmt::Display for Tried {

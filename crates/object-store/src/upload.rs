@@ -162,7 +162,7 @@ impl Drop for Uploader {
     }
 }
 
-/// Converts a store's error about an upload of the object called `name`.
+/// Converts a store's error about an upload of the object called `name` to an I/O error.
 pub(crate) fn said(name: &str, error: &object_store::Error) -> io::Error {
     match error {
         object_store::Error::NotFound { .. } => {

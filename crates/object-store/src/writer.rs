@@ -26,7 +26,7 @@ use crate::upload::Uploader;
 /// enforces this for a single request, and S3 also for a multipart upload. Other stores don't
 /// support such a condition for uploads, so the writer checks for the object when the writer is
 /// created and before it completes the upload. If two writers finish at the same moment, the object
-/// of the last one replaces that of the other.
+/// of the later writer replaces that of the other.
 pub struct ObjectWriter {
     location: ObjectLocation,
     name: String,

@@ -1,8 +1,9 @@
 //! Block headers, and conversions between file positions and numbers of payload bytes.
 //!
-//! The payload is everything in a file except block headers, which interrupt it every 64 KiB. A
-//! file position is converted to a *linear* position, the number of payload bytes before it, and
-//! back. In linear positions chunks are contiguous, so there are no special cases.
+//! The payload is everything in a file except block headers, which interrupt it every 64 KiB. File
+//! positions are converted to *linear* positions and back. A linear position is the number of
+//! payload bytes before a file position. In linear positions, chunks are contiguous, so there are
+//! no special cases.
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::hash;
 

@@ -127,8 +127,8 @@ impl ChunkHeader {
     }
 
     /// Returns the end of a chunk that has this header and begins at `begin`. This is the end of
-    /// the chunk's data, or a later position if otherwise not every record would have its own
-    /// position.
+    /// the chunk's data, or a later position if the chunk must be longer for every record to have
+    /// its own position.
     pub(crate) fn end(&self, begin: u64) -> u64 {
         let data_end = payload_end(begin, self.data_size.saturating_add(CHUNK_HEADER));
         data_end.max(round_to_chunk_boundary(
@@ -136,7 +136,7 @@ impl ChunkHeader {
         ))
     }
 
-    /// Fails if a size or count in the header must be zero for a chunk of this kind, and isn't.
+    /// Fails if the header has a nonzero size or count that must be zero for a chunk of this kind.
     pub(crate) fn check_claims(&self, begin: u64) -> Result<()> {
         let (no_data, no_records, no_decoded) = match self.kind {
             ChunkType::Signature => (true, true, true),

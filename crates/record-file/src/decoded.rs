@@ -10,7 +10,7 @@ use crate::position::RecordPosition;
 pub struct DecodedChunk {
     data: Bytes,
     start: usize,
-    /// Offset of the end of each record, counted from `start`. Every end has been checked to be
+    /// Offsets of the ends of the records, counted from `start`. Every end has been checked to be
     /// within `data`.
     ends: Vec<u64>,
 }

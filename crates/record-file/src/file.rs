@@ -101,8 +101,8 @@ impl<S: ReadAt> RecordFile<S> {
     }
 
     /// Opens a file, reads its first `head` and last `tail` bytes, and keeps these bytes in memory.
-    /// Use this for a source whose reads take a long time even if they are short. If either range
-    /// can't be read, it is requested again when it is needed, and the error is returned then.
+    /// Use this for a source for which even a short read takes a long time. If either range can't
+    /// be read, the range is requested again when it is needed, and only then is an error returned.
     ///
     /// # Errors
     ///

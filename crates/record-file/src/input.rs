@@ -192,7 +192,7 @@ impl<R: Read> RecordInput for Sequential<R> {
     }
 }
 
-/// Number of bytes that are read for a small request, which includes bytes for later requests.
+/// Number of bytes that are read for a small request. The additional bytes serve later requests.
 const AHEAD: usize = 256 << 10;
 
 /// An input that reads more bytes than a small request needs, and serves later small requests, such

@@ -35,13 +35,13 @@ pub struct RecordsMetadata {
     /// Full name of the message type of each record.
     pub record_type_name: Option<String>,
     /// Descriptors of the `.proto` files that define this message type, each as a serialized
-    /// `google.protobuf.FileDescriptorProto`. Every file is after the files that it imports.
+    /// `google.protobuf.FileDescriptorProto`. Every file comes after the files that it imports.
     pub file_descriptors: Vec<Vec<u8>>,
     /// Options of the writer, as a string.
     pub record_writer_options: Option<String>,
     /// Number of records in the file; `None` if the writer didn't know it.
     pub num_records: Option<i64>,
-    /// All other fields, including extensions, as encoded with their tags.
+    /// All other fields, including extensions, in encoded form with their tags.
     pub unknown: Vec<u8>,
 }
 

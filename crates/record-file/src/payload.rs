@@ -16,7 +16,7 @@ use crate::varint;
 /// copied.
 const WINDOW: u64 = AT_ONCE * BLOCK;
 const AT_ONCE: u64 = 4;
-/// Maximum number of block headers inside the payload of [`AT_ONCE`] blocks.
+/// Maximum number of block headers among as many payload bytes as [`AT_ONCE`] blocks hold.
 const MOST_HEADERS: usize = 5;
 
 /// Number of bytes of a chunk's data to read together with its header: the bytes before the record
@@ -37,7 +37,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Returns a reader for all of the chunk's data, which hashes the data as it is read.
+    /// Returns a reader that reads and hashes all of the chunk's data.
     pub(crate) fn hashed(chunk: Chunk) -> Self {
         Payload {
             pos: payload_end(chunk.begin, CHUNK_HEADER),
@@ -48,9 +48,8 @@ impl Payload {
         }
     }
 
-    /// Returns a reader for the data of the chunk at `begin`, which hashes the data as it is read.
-    /// Reads the beginning of the data together with the header. `None` if the input ends at
-    /// `begin`.
+    /// Returns a reader that reads and hashes the data of the chunk at `begin`. This call reads the
+    /// chunk's header together with the beginning of the data. `None` if the input ends at `begin`.
     pub(crate) fn open<I: RecordInput + ?Sized>(
         input: &mut I,
         begin: u64,
@@ -95,7 +94,7 @@ impl Payload {
         Ok(payload)
     }
 
-    /// Returns a reader for all of the chunk's data, which doesn't hash the data.
+    /// Returns a reader that reads all of the chunk's data without hashing it.
     pub(crate) fn unhashed(chunk: Chunk) -> Self {
         Payload {
             hasher: None,
@@ -111,8 +110,8 @@ impl Payload {
         self.left
     }
 
-    /// Returns the next piece of the data, which has at most `most` bytes, after hashing it. The
-    /// piece is empty only if no bytes are left or `most` is 0.
+    /// Hashes and returns the next piece of the data, which has at most `most` bytes. The piece is
+    /// empty only if no bytes are left or `most` is 0.
     pub(crate) fn piece<'a, I: RecordInput + ?Sized>(
         &'a mut self,
         input: &'a mut I,
@@ -125,8 +124,8 @@ impl Payload {
         Ok(piece)
     }
 
-    /// Returns the next piece like [`piece`](Self::piece), but instead of hashing it, returns the
-    /// hasher that the caller must pass it to.
+    /// Returns the next piece like [`piece`](Self::piece), but doesn't hash the piece. Also returns
+    /// the hasher with which the caller must hash the piece.
     fn next_piece<'a, I: RecordInput + ?Sized>(
         &'a mut self,
         input: &'a mut I,

@@ -94,7 +94,8 @@ pub struct RecordReader<I> {
 #[derive(Debug)]
 struct Failed {
     error: Error,
-    /// The chunk that can still be skipped, if only its data couldn't be read.
+    /// The chunk that can still be skipped, since only its data couldn't be read; `None` if there
+    /// is no such chunk.
     chunk: Option<Chunk>,
 }
 
@@ -260,9 +261,8 @@ impl<I: RecordInput> RecordReader<I> {
     /// record files. [`Io`](crate::ErrorKind::Io) if the input fails.
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record's chunk is larger than the
     /// options allow; the record can still be [streamed](Self::read_record_stream) or
-    /// [skipped](Self::skip_record). After an error, the reader doesn't move, so that the read can
-    /// be repeated after a temporary failure (such as the end of a file that is still being
-    /// written).
+    /// [skipped](Self::skip_record). An error doesn't move the reader, so the read can be repeated
+    /// after a temporary failure (such as the end of a file that is still being written).
     #[inline]
     pub fn read_record(&mut self) -> Result<Option<&[u8]>> {
         if !self.load_record()? {

@@ -259,7 +259,7 @@ fn within<'a>(data: &'a [u8], range: &std::ops::Range<u64>, begin: u64) -> Resul
         .ok_or_else(|| Error::corrupt(begin, "chunk data ends early"))
 }
 
-/// Appends the data of a simple chunk that is before the records. `sizes` has one varint per
+/// Appends the part of a simple chunk's data that is before the records. `sizes` has one varint per
 /// record.
 pub(crate) fn encode_front(
     encoders: &mut Encoders,

@@ -175,5 +175,5 @@ pub(crate) fn transposed_room(
     usize::try_from(total).ok()
 }
 
-/// Number of bytes before the output that only copies of whole words overwrite.
+/// Number of unused bytes before the output. Copying whole words may overwrite these bytes.
 pub(crate) const SLACK: usize = 128;

@@ -79,7 +79,7 @@ where
         Ok(())
     }
 
-    /// Adds a result without a job, which is returned after the results of all earlier jobs.
+    /// Adds a result without a job. The result is returned after the results of all earlier jobs.
     pub(crate) fn add_done(&mut self, result: T) {
         let (sender, receiver) = sync_channel(1);
         // The channel has room, and its receiver exists.

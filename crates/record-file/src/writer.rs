@@ -98,7 +98,7 @@ const MIN_HASHED_APART: u64 = 64 << 10;
 const MIN_BEHIND: u64 = 1 << 20;
 
 impl<W: Write> RecordWriter<W> {
-    /// Creates a writer for a new file at the start of `inner`.
+    /// Creates a writer for a new file, which begins at the current position of `inner`.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// [`Io`](crate::ErrorKind::Io) if the underlying writer fails,
+    /// [`Io`](crate::ErrorKind::Io) if the underlying writer fails;
     /// [`Closed`](crate::ErrorKind::Closed) if an earlier write failed;
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record is too long for the
     /// compression.
@@ -511,8 +511,8 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
-    /// Sets the last position after a chunk with one record was written at `begin`, and returns the
-    /// record's position.
+    /// Stores the position of the only record in a chunk that was written at `begin` as the last
+    /// position, and returns this position.
     fn wrote_alone(&mut self, begin: u64) -> RecordPosition {
         self.last = Some(LaterPosition {
             begin: Begin::Known(begin),

@@ -23,9 +23,9 @@
 //! assert_eq!(segments.concat(), prost::Message::encode_to_vec(&layer));
 //! ```
 //!
-//! The table shows the time and memory needed to encode a message before it can be split, with
-//! shared values as by [`encode`] and with copied values. The message has sixteen tensors, and both
-//! cores of the machine are busy:
+//! A message must be encoded before it can be split. The table shows the time and memory that
+//! encoding takes: with [`encode`], which shares values, and with `encode_to_vec`, which copies
+//! them. The message has sixteen tensors, and both cores of the machine are busy:
 //!
 //! | tensors | shared | copied (`encode_to_vec`) |
 //! | --- | --- | --- |

@@ -15,8 +15,9 @@ use super::{Object, Shared};
 use crate::failure::Failure;
 use crate::trouble::Trouble;
 
-/// Time to wait for the end of an object after its start has been received. It is short because the
-/// errors of servers that don't support requests for the last bytes are retried for minutes.
+/// Time to wait for the end of an object after its start has been received. It is short, since a
+/// server that doesn't support requests for the last bytes may respond with an error, and the
+/// request is then retried for minutes.
 const TAIL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The result of opening an object.
@@ -81,8 +82,8 @@ pub(super) async fn ends(shared: &Shared) -> Result<FetchedEnds, Failure> {
     }
 }
 
-/// Opens an object whose start can't be fetched. If the object is empty, that isn't an error, since
-/// it has no first byte.
+/// Opens an object whose start can't be fetched. This isn't an error for an empty object, which has
+/// no first byte.
 async fn without_head(shared: &Shared, error: &Error) -> Result<FetchedEnds, Failure> {
     let trouble = Trouble::of(error);
     let may_be_empty = match error {

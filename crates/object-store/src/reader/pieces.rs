@@ -29,7 +29,8 @@ enum Content {
 
 /// The state of the byte at a position.
 pub(super) enum Found {
-    /// The byte is cached. The value has all cached bytes of its piece from the position on.
+    /// The byte is cached. The value contains the bytes from this byte to the end of the cached
+    /// piece.
     Bytes(Bytes),
     /// A request for the byte is pending.
     Pending,

@@ -171,8 +171,8 @@ impl std::fmt::Debug for Encoders {
 /// depend on how the input is divided.
 pub(crate) struct StreamEncoder {
     by: By,
-    /// Number of bytes to compress at once, for compressors whose output depends on it; otherwise
-    /// `None`. Input is held until this number of bytes has arrived.
+    /// Number of bytes to compress at once, for compressors whose output depends on this number;
+    /// otherwise `None`. Input is held until this number of bytes has arrived.
     fragment: Option<usize>,
     held: Vec<u8>,
     /// Maximum length of `held`, if the stream has the announced size.

@@ -2,10 +2,11 @@
 
 /// Number of buffers kept: one for a chunk's stored data, and one for the decoded data.
 const BUFFERS: usize = 2;
-/// Largest chunk, stored or decoded, that is read together with the previous chunk, in bytes. When
-/// chunks are read in pairs, a third buffer is kept if all buffers have at most this size.
+/// Maximum stored and decoded size of a chunk that is read together with the previous chunk, in
+/// bytes. When chunks are read in pairs, a third buffer is kept if all buffers have at most this
+/// size.
 pub(crate) const SMALL_CHUNK: u64 = 2 << 20;
-/// Largest buffer that is reused for a request of any smaller size, in bytes.
+/// Maximum size of a buffer that is reused for any smaller request, in bytes.
 const SMALL: u64 = 64 << 10;
 
 /// Unused buffers, which are kept for the next chunk.

@@ -7,7 +7,7 @@ use crate::position::{ChunkOffset, RecordPosition};
 use crate::read_at::ReadAt;
 
 impl<S: ReadAt> RecordFile<S> {
-    /// Returns all chunks in order, of every kind, reading only their headers.
+    /// Returns the chunks of all kinds, in order, reading only their headers.
     ///
     /// # Examples
     ///

@@ -7,9 +7,9 @@ use crate::read_at::ReadAt;
 
 impl<S: ReadAt> RecordFile<S> {
     /// Fills a buffer with bytes from an uncompressed record, starting at byte `offset` of the
-    /// record. The record must have `len` bytes, and be alone in a chunk that begins at `begin`. No
-    /// other bytes are read, and neither hashes nor the existence of the record are verified, so
-    /// callers must verify the bytes by other means.
+    /// record. The record must have `len` bytes, and be alone in a chunk that begins at `begin`.
+    /// Only the requested bytes are read. Hashes and the existence of the record aren't verified,
+    /// so callers must verify the bytes by other means.
     ///
     /// # Errors
     ///

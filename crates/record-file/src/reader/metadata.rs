@@ -9,8 +9,8 @@ use crate::input::RecordInput;
 
 impl<I: RecordInput> RecordReader<I> {
     /// Reads the metadata of the file: a serialized `RecordsMetadata` message. `None` if the file
-    /// has no metadata. The reader must be at the beginning of the file. Afterwards, it is right
-    /// after the metadata.
+    /// has no metadata. The reader must be at the beginning of the file. Afterwards, the reader is
+    /// right after the metadata.
     ///
     /// # Errors
     ///

@@ -91,8 +91,8 @@ impl<'a, I: RecordInput> IntoIterator for &'a mut RecordReader<I> {
 impl<I: RecordInput> RecordReader<I> {
     /// Returns the number of records according to the file's metadata, or `None` if the metadata
     /// doesn't contain it. Only the metadata is read, so the number is an unverified claim of the
-    /// writer. The reader must be at the beginning of the file. Afterwards, it is right after the
-    /// metadata.
+    /// writer. The reader must be at the beginning of the file. Afterwards, the reader is right
+    /// after the metadata.
     ///
     /// # Errors
     ///

@@ -38,7 +38,8 @@ pub enum SearchResult {
     Stopped,
 }
 
-/// The result of testing the records in a chunk, with the index of the record that determined it.
+/// The result of testing the records in a chunk, with the index of the record that determined the
+/// result.
 enum Judged {
     Order(Ordering, usize),
     Unordered,

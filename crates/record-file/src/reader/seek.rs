@@ -68,8 +68,8 @@ impl<S: ReadAt> RecordReader<S> {
         Ok(())
     }
 
-    /// Loads the chunk at the reader's position. If the chunk is too large to load and `index` is
-    /// not before its end, moves to the chunk's end instead.
+    /// Loads the chunk at the reader's position. If the chunk is too large to load and has no
+    /// record at `index`, moves to the chunk's end instead.
     fn go_into(&mut self) -> Result<(), Fault> {
         match self.load() {
             Err(fault) if fault.error.kind() == ErrorKind::LimitExceeded => {
@@ -86,7 +86,7 @@ impl<S: ReadAt> RecordReader<S> {
     }
 
     /// Moves to the record with this [number](RecordPosition::numeric) or, if no record has this
-    /// number, to the next record.
+    /// number, to the first record with a larger number.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ pub(crate) struct Backward {
 
 impl Backward {
     /// Creates a buffer for at most `size` bytes, a size claimed by a chunk of `stored` bytes. The
-    /// memory allocated at once is limited depending on `stored`.
+    /// limit on the memory allocated at once depends on `stored`.
     pub(crate) fn new(size: u64, stored: u64) -> Result<Self> {
         let limit = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
         let first = size.min(TRUSTED_SIZE.max(stored.saturating_mul(16)));

@@ -53,8 +53,8 @@ pub(crate) struct ChunkEncoder {
 }
 
 impl ChunkEncoder {
-    /// Encodes a chunk of records. `sizes` has one varint per record. Appends the chunk's data up
-    /// to the end of the header to `front`, and returns the remaining data.
+    /// Encodes a chunk of records. `sizes` has one varint per record. Appends the chunk's data, up
+    /// to the end of the header, to `front`, and returns the remaining data.
     pub(crate) fn encode(
         &mut self,
         encoders: &mut Encoders,
@@ -195,9 +195,9 @@ impl ChunkEncoder {
 
 /// Divides the buffers of a group, which are sorted by ascending size, among buckets.
 ///
-/// Buckets are filled from the largest buffer down. A bucket is complete when half of the next
-/// buffer would reach `bucket_size`, and takes all remaining buffers once their total is at most
-/// half of `bucket_size`.
+/// Buckets are filled from the largest buffer down. A bucket is complete when its size plus half
+/// the size of the next buffer reaches `bucket_size`. Once the remaining buffers have at most half
+/// of `bucket_size` in total, the current bucket takes all of them.
 fn split_into_buckets(sizes: &[u64], bucket_size: u64) -> Vec<Range<usize>> {
     let mut remaining: u64 = sizes.iter().sum();
     let mut current = 0;

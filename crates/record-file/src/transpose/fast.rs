@@ -1,7 +1,7 @@
 //! The fast decoder for transposed chunks, used if all fields are read.
 //!
 //! A value is copied as a whole word, which also contains neighboring bytes. The output is written
-//! backwards, so the next value overwrites the bytes that were copied before the value.
+//! backwards, so the next value overwrites the neighboring bytes in front of the current value.
 mod step;
 
 use super::states::State;

@@ -100,7 +100,7 @@ pub(crate) enum Selected<'a> {
     All,
     /// The existence of the field, and the selected fields inside the field, if any.
     Some(&'a Node),
-    /// Nothing, not even its existence.
+    /// Nothing, not even the existence of the field.
     Nothing,
 }
 

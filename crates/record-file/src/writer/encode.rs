@@ -45,7 +45,7 @@ pub(super) struct Encoder {
 impl Encoder {
     /// Encodes a chunk of gathered records into `out`, which must be empty. For a chunk that is
     /// transposed or isn't compressed, `out` gets only the part of the chunk's data before the
-    /// [values](Gathered::values), otherwise all data.
+    /// [values](Gathered::values); for any other chunk, `out` gets all data.
     pub(super) fn encode(
         &mut self,
         format: &Format,
@@ -163,7 +163,7 @@ impl Encoder {
 }
 
 /// Encodes a chunk with one record, the concatenation of `parts`, into `out`. Without compression,
-/// `out` gets only the chunk's data before the record, otherwise all data.
+/// `out` gets only the chunk's data before the record; with compression, `out` gets all data.
 pub(super) fn encode_alone(
     encoder: &mut Encoder,
     compression: &Compression,

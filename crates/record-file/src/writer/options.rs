@@ -18,11 +18,11 @@ pub const DEFAULT_BUCKET_FRACTION: f64 = 1.0;
 /// Default maximum size of a record that is copied so that a thread can compress or hash it, in
 /// bytes.
 pub const DEFAULT_MAX_COPIED: u64 = 64 << 20;
-/// The multiple, in bytes, to which a file is padded if an option string contains `padding` without
-/// a value: the size of a block.
+/// Value of the option `padding` if an option string contains the option without a value: the size
+/// of a block, in bytes.
 pub const DEFAULT_PADDING: u64 = 64 << 10;
-/// Largest multiple, in bytes, to which files can be padded: 1 GiB. The zeros of the padding are
-/// written to the file.
+/// Maximum value of the padding options, in bytes: 1 GiB. The zeros of the padding are written to
+/// the file.
 pub const LARGEST_PADDING: u64 = 1 << 30;
 
 /// Options for a writer. They can also be given as a string, in the form that all writers of this
@@ -144,16 +144,16 @@ impl WriterOptions {
         self.initial_padding(bytes).final_padding(bytes)
     }
 
-    /// Sets the multiple, in bytes, to which an existing file is padded before appending, up to
-    /// [`LARGEST_PADDING`]. Default: 1, which means no padding.
+    /// Sets the padding before appending: an existing file is padded to a multiple of `bytes`.
+    /// Maximum: [`LARGEST_PADDING`]. Default: 1, which means no padding.
     #[must_use]
     pub const fn initial_padding(mut self, bytes: u64) -> Self {
         self.initial_padding = bytes;
         self
     }
 
-    /// Sets the multiple, in bytes, to which the file is padded when it is flushed or finished, up
-    /// to [`LARGEST_PADDING`]. Default: 1, which means no padding.
+    /// Sets the padding at the end: when the file is flushed or finished, it is padded to a
+    /// multiple of `bytes`. Maximum: [`LARGEST_PADDING`]. Default: 1, which means no padding.
     ///
     /// Files padded to a multiple of 64 KiB can be concatenated.
     #[must_use]
@@ -165,10 +165,10 @@ impl WriterOptions {
     /// Sets the number of threads that encode and compress chunks. Default: 0, the caller's thread.
     ///
     /// The resulting file doesn't depend on this number. At most one chunk per thread is held at a
-    /// time, with its compressed form. Chunks of 64 KiB or more that are neither compressed nor
-    /// transposed are only hashed by threads; if such a chunk consists of one record of at least 1
-    /// MiB, a thread copies the record while the previous record is written, so only two such
-    /// records are held.
+    /// time, with its compressed form. For a chunk of 64 KiB or more that is neither compressed nor
+    /// transposed, a thread only computes the hash; if such a chunk consists of one record of at
+    /// least 1 MiB, a thread copies the record while the previous record is written, so only two
+    /// such records are held.
     #[must_use]
     pub const fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;
@@ -263,12 +263,14 @@ impl WriterOptions {
         self.bucket_fraction
     }
 
-    /// Returns the multiple, in bytes, to which an existing file is padded before appending.
+    /// Returns the [`initial_padding`](Self::initial_padding): an existing file is padded to a
+    /// multiple of this number of bytes before appending.
     pub const fn get_initial_padding(&self) -> u64 {
         self.initial_padding
     }
 
-    /// Returns the multiple, in bytes, to which the file is padded when it is flushed or finished.
+    /// Returns the [`final_padding`](Self::final_padding): the file is padded to a multiple of this
+    /// number of bytes when it is flushed or finished.
     pub const fn get_final_padding(&self) -> u64 {
         self.final_padding
     }

@@ -197,8 +197,8 @@ impl<W: Write> RecordWriter<W> {
             .map_err(|error| self.io(error))
     }
 
-    /// Writes a chunk whose header is known. `data` must pass the chunk's data, which must match
-    /// the header, to the function that it receives.
+    /// Writes a chunk whose header is known. `data` is called with a function, and must pass the
+    /// chunk's data to this function. The chunk's data must match the header.
     pub(super) fn write_framed(
         &mut self,
         header: &ChunkHeader,
@@ -280,7 +280,8 @@ impl Source<'_> {
     }
 }
 
-/// Encodes a chunk with one record of `len` bytes, and passes its data to `emit` as it is produced.
+/// Encodes a chunk with one record of `len` bytes, and passes the chunk's data to `emit` as the
+/// data is produced.
 pub(super) fn encode_record(
     encoders: &mut Encoders,
     source: Source<'_>,

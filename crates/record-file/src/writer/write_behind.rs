@@ -15,7 +15,7 @@ use crate::threads::stopped;
 
 impl<W: Write> RecordWriter<W> {
     /// Lets another thread copy and hash a record that gets its own chunk, while the current thread
-    /// writes the chunks before it. The slices of the record are valid only during this call.
+    /// writes the earlier chunks. The slices of the record are valid only during this call.
     pub(super) fn write_behind(&mut self, len: u64, parts: &[&[u8]]) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let done = thread::scope(|scope| {

@@ -15,8 +15,8 @@ use crate::read_at::ReadAt;
 /// a core's cache until they are hashed.
 const STEP: usize = 128 << 10;
 
-/// Largest record that is decoded at once although an observer looks at its bytes, in bytes: small
-/// enough to still be in the cache when it is observed.
+/// Maximum size, in bytes, of a record that is decoded at once although an observer looks at its
+/// bytes: small enough for the record to still be in the cache when it is observed.
 const MOST_LOOKED_AT: u64 = 1 << 20;
 
 /// An observer of a record's bytes while they are read.

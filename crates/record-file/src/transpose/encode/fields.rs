@@ -18,8 +18,8 @@ const SHORT: [(What, usize); 8] = [
 const MAX_DEPTH: usize = 100;
 
 /// Maximum number of fields that a record is split into. Each field takes up 24 bytes of memory
-/// until the record is encoded. A message with more fields isn't split, like bytes that aren't a
-/// message.
+/// until the record is encoded. A message with more fields is stored whole, like bytes that aren't
+/// a message.
 const MAX_FIELDS: usize = 4 << 20;
 
 /// A field of a record, or the end of a field that contains other fields.
@@ -180,9 +180,9 @@ const REACH: [u32; 256] = {
     }
     reach
 };
-/// Size for first bytes that no field begins with: it extends beyond the end of most strings, which
-/// are thus rejected. If a string is longer, its remainder is just as unlikely to be a valid
-/// message.
+/// Size assumed for first bytes with which no field begins. This size extends beyond the end of
+/// most strings, so such strings are rejected. If a string is longer, its remaining bytes are just
+/// as unlikely to be a valid message.
 const BEYOND: u32 = 0x8000;
 const REACH_BITS: u32 = 0xffff;
 /// Flag: the next byte is a varint, complete unless it has a continuation bit.

@@ -19,7 +19,8 @@ pub(super) struct Event {
     pub(super) public: u32,
     /// State in the event's private list through which the public list is reached.
     pub(super) way_out: u32,
-    /// Number of occurrences of steps to the event whose target isn't in a private list.
+    /// Number of occurrences of steps to the event, except steps whose target state is in a private
+    /// list.
     incoming: u64,
     /// The steps from the event, as a range in the sorted steps.
     steps: (usize, usize),
@@ -27,8 +28,8 @@ pub(super) struct Event {
     pub(super) implicit: bool,
 }
 
-/// A step, and the state for its target in the private list of its source, if there is such a
-/// state.
+/// A step, and the state for the step's target event in the source event's private list, if there
+/// is such a state.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed {
     pub(super) from: u32,
@@ -192,9 +193,9 @@ impl Lists {
         }
     }
 
-    /// Returns the base of the transitions from `event` into the public list: the lowest of the
-    /// states that the first transition to each target names. All of these states are in one block,
-    /// from which the blocks of all targets can be reached.
+    /// Returns the base of the transitions from `event` into the public list. The first transition
+    /// on the way to each target selects a state; the base is the lowest of these states. All of
+    /// these states are in one block, from which the blocks of all targets can be reached.
     fn base_in_public_list(&self, event: usize) -> u32 {
         let (begin, end) = self.events[event].steps;
         let mut block = NONE;

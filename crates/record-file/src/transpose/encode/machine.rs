@@ -4,7 +4,7 @@
 //! determines. Therefore, there are lists of states: a *private* list for each event that is often
 //! followed by certain other events, and one *public* list for all other states. A list of more
 //! than 64 states is divided into blocks, which are reached through states that emit nothing.
-//! Infrequent states are at the end of a list, and take more steps to reach.
+//! Infrequent states are at the end of a list, and take more transitions to reach.
 use super::chain::{AT_ONCE, Chain};
 use super::lists::{Event, Lists, Placed};
 use super::state::{MAX_OFFSET, NONE, State, index};
