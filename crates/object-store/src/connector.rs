@@ -27,7 +27,7 @@ const MOST_SAID: usize = 500;
 /// [`MOST_SAID`], since a body that isn't text has more bytes than characters.
 const MOST_READ: usize = 16 << 10;
 
-/// Size in bytes up to which sending the body of a request needs no noticeable time.
+/// Size in bytes up to which sending the body of a request takes no noticeable time.
 const SMALL_BODY: usize = 64 << 10;
 
 /// First pause before a throttled request is retried, in milliseconds.

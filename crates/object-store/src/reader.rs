@@ -24,7 +24,7 @@ const LEAST_FETCHED: u64 = 64 << 10;
 /// Number of bytes up to which latency dominates the time of a request: 128 KiB.
 const SMALL: u64 = 128 << 10;
 
-/// Number of small requests that may run instead of a large one.
+/// Number of small requests that may run in place of one large request.
 const SMALL_AT_ONCE: usize = 16;
 
 /// A reader that reads an object by position, like a file.

@@ -59,7 +59,7 @@ impl ReaderOptions {
     /// Sets the stored size, in bytes, from which a chunk is decoded while it is read. Default:
     /// [`DEFAULT_STREAM_FROM`]. With [`threads`](Self::threads), a
     /// [`RecordReader`](crate::RecordReader) itself decodes chunks whose stored or decoded size is
-    /// larger, instead of leaving them to threads.
+    /// larger than `bytes`, instead of leaving them to threads.
     #[must_use]
     pub const fn stream_from(mut self, bytes: u64) -> Self {
         self.stream_from = bytes;

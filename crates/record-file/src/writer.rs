@@ -219,7 +219,7 @@ impl<W: Write> RecordWriter<W> {
         self.write_record_slices_alone(&[record], compression)
     }
 
-    /// Writes a record that is the concatenation of `parts` in its own chunk, like
+    /// Writes the concatenation of `parts` as a record in its own chunk, like
     /// [`write_record_alone`](Self::write_record_alone).
     ///
     /// # Errors
@@ -243,9 +243,8 @@ impl<W: Write> RecordWriter<W> {
     /// Passes all records written so far to the underlying writer, without flushing that writer.
     /// This method guarantees less than [`flush`](Self::flush) and [`sync`](Self::sync).
     ///
-    /// Each flush ends a chunk, and pads the file if the [options](WriterOptions::final_padding)
-    /// ask for it, so frequent flushes make a file larger. Without new records, a flush writes
-    /// nothing.
+    /// Each push ends a chunk, and pads the file if the [options](WriterOptions::final_padding) ask
+    /// for it, so frequent pushes make a file larger. Without new records, a push writes nothing.
     ///
     /// # Errors
     ///
@@ -511,8 +510,8 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
-    /// Stores the position of the only record in a chunk that was written at `begin` as the last
-    /// position, and returns this position.
+    /// Sets the last position to that of the only record in the chunk at `begin`, and returns the
+    /// position.
     fn wrote_alone(&mut self, begin: u64) -> RecordPosition {
         self.last = Some(LaterPosition {
             begin: Begin::Known(begin),

@@ -239,8 +239,8 @@ impl Gathered {
         (self.values.len() + self.records.size()) as u64
     }
 
-    /// Returns the bytes to write after the part of the chunk's data in the encoder's output, for a
-    /// chunk that is transposed or whose records are stored unchanged.
+    /// Returns the bytes that follow the encoder's output in the chunk's data, for a chunk that is
+    /// transposed or whose records are stored unchanged.
     pub(super) fn values(&self) -> impl Iterator<Item = &[u8]> {
         let values = Some(&self.values[..]).filter(|values| !values.is_empty());
         values.into_iter().chain(self.stored.slices())

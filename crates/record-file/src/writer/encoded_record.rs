@@ -111,7 +111,8 @@ impl EncodedRecord {
 }
 
 /// The chunk header for an uncompressed record in its own chunk, with the hash of the record, which
-/// was read once to compute the hash. It is for writers that can't seek back to fill in the header.
+/// was read once to compute the hash. This type is for writers that can't seek back to fill in the
+/// header.
 ///
 /// # Examples
 ///

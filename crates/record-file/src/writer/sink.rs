@@ -37,8 +37,7 @@ impl Frame {
     }
 }
 
-/// A function that seeks back to fill in headers, which is [`BlockSink::patch`] for seekable
-/// writers.
+/// A function that seeks back to fill in headers: [`BlockSink::patch`], for seekable writers.
 pub(crate) type Patch<W> = fn(&mut BlockSink<W>, u64, &ChunkHeader, Frame) -> io::Result<()>;
 
 #[derive(Debug)]

@@ -52,8 +52,8 @@ impl<W: Write + Seek> RecordWriter<W> {
         self
     }
 
-    /// Writes a record of `len` bytes read from `source` in its own chunk, and returns its
-    /// position.
+    /// Reads a record of `len` bytes from `source`, writes the record in its own chunk, and returns
+    /// the record's position.
     ///
     /// The record is streamed, so only a few MiB are held. Bytes after the first `len` bytes of the
     /// source are not read. For an underlying writer that can't seek, or doesn't return its real

@@ -115,9 +115,9 @@ impl Column {
         }
     }
 
-    /// Begins a new block before the full block, when `more` bytes remain to be stored. The new
-    /// block's size depends only on the values, since a compressor's output may depend on block
-    /// sizes.
+    /// Begins a new block, since the current block is full and `more` bytes remain to be stored.
+    /// The new block's size depends only on the values, since a compressor's output may depend on
+    /// block sizes.
     fn next_block(&mut self, more: usize, blocks: &mut BlockPool) {
         let wanted = more.max(self.len() / GROWTH);
         let block = blocks.take(wanted.clamp(SMALLEST, LARGEST));

@@ -21,7 +21,7 @@ const BYTES: u8 = 0;
 const SUBMESSAGE_START: u8 = 1;
 const SUBMESSAGE_END: u8 = 2;
 
-/// A field in a message, identified by its path from the record. The messages in that field have
+/// A field in a message, identified by its path from the record. The messages in this field have
 /// the id [`ROOT`] plus one plus the index of this node.
 #[derive(Debug)]
 struct Node {

@@ -69,8 +69,8 @@ impl Fields {
         self.message(record, 0, 0).is_some()
     }
 
-    /// Finds the fields of the message from `at` to the end of `bytes`, whose nesting depth is
-    /// `depth`. Returns `None` if these bytes aren't a message.
+    /// Finds the fields of a message of nesting depth `depth`, from `at` to the end of `bytes`.
+    /// Returns `None` if these bytes aren't a message.
     fn message(&mut self, bytes: &[u8], mut at: usize, depth: usize) -> Option<()> {
         let around = self.groups.len();
         while at < bytes.len() {
