@@ -1,9 +1,9 @@
 //! Files of an externalized model in a folder to which a model was saved later.
 //!
 //! When TensorFlow loads and saves an externalized model, it puts captured constants back into the
-//! graph, and copies the bundle with the constants as two assets that are never read. If another
-//! model is saved over the folder of an externalized model, the files of the old model remain
-//! there.
+//! graph, and copies the bundle, which contains the constants, as two assets that are never read.
+//! If another model is saved over the folder of an externalized model, the files of the old model
+//! remain there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -140,8 +140,8 @@ fn reads_bundle(meta_graph: &MetaGraphDef) -> bool {
 }
 
 /// Removes an unread bundle from the assets of a model, along with the objects that pass the
-/// bundle's path to functions. The nodes of the main graph that pass this path on stay, with an
-/// invalid path. They are harmless, since they only pass it to a function that does nothing.
+/// bundle's path to functions. Nodes of the main graph that pass the path to a function are kept,
+/// with an invalid path. These nodes are harmless, since the function does nothing.
 pub(crate) fn forget(model: &mut SavedModel) {
     for meta_graph in &mut model.meta_graphs {
         if !names_bundle(meta_graph) || reads_bundle(meta_graph) {
@@ -179,8 +179,9 @@ pub(crate) fn forget(model: &mut SavedModel) {
     }
 }
 
-/// Replaces the objects that pass on the bundle's path with objects without a function, and
-/// renumbers the remaining assets. `places` has the new index of each asset.
+/// Replaces the objects that pass the bundle's path to functions; the new objects have no
+/// functions. Renumbers the remaining assets. `places` has the new index of each asset; `None` for
+/// a removed asset.
 fn forget_objects(objects: &mut SavedObjectGraph, places: &[Option<usize>]) {
     let mut gone: BTreeSet<usize> = BTreeSet::new();
     for (at, object) in objects.nodes.iter_mut().enumerate() {

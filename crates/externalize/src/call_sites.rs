@@ -77,7 +77,7 @@ const WINDOW_TYPES: [&str; 3] = [
     "Twindow_size_func_other_arguments",
 ];
 
-/// The calls by ops of TensorFlow 2.21 with which models pass inputs to functions.
+/// Descriptions of the calls in which ops of TensorFlow 2.21 pass inputs to functions.
 const CALL_SITES: &[CallSite] = &[
     site("PartitionedCall", &["f"], "Tin", 0),
     site("StatefulPartitionedCall", &["f"], "Tin", 0),
@@ -148,7 +148,7 @@ const CALL_SITES: &[CallSite] = &[
 ];
 
 impl CallSite {
-    /// Returns the names of the functions that the attributes `functions` of a node name.
+    /// Returns the function names in the attributes `functions` of a node.
     pub(crate) fn functions_of<'n>(&self, node: &'n NodeDef) -> Vec<&'n str> {
         let attrs = self
             .functions
@@ -282,7 +282,7 @@ fn refuse_groups(refused: &mut BTreeSet<usize>, mut groups: Vec<Vec<usize>>, fun
 }
 
 /// Returns true if nodes may be in the frame of a TensorFlow 1 loop. Arguments of functions are
-/// never in a frame, so they can't replace nodes in one.
+/// never in a frame, so they can't replace nodes in a frame.
 pub(crate) fn has_frames(nodes: &[NodeDef]) -> bool {
     nodes
         .iter()

@@ -30,12 +30,12 @@ pub(crate) struct Content {
 
 /// The contents of all constants.
 pub(crate) struct Contents {
-    /// Different contents, in the order in which they first occur in the model.
+    /// Distinct contents, in the order in which they first occur in the model.
     pub(crate) all: Vec<Content>,
     /// Index in `all` of each constant's content.
     pub(crate) of: BTreeMap<Place, usize>,
-    /// Constants whose numbers aren't encoded as varints in the way of TensorFlow. They have no
-    /// content.
+    /// Constants whose varints differ from those that TensorFlow would write. These constants have
+    /// no content.
     pub(crate) unusual: BTreeSet<Place>,
 }
 
@@ -176,7 +176,7 @@ impl Spool {
         Ok(Some(SpanReader::new(file, start..start + written)))
     }
 
-    /// Discards the bytes of an unfinished tensor, so that the next one overwrites them. Returns
+    /// Discards the bytes of an unfinished tensor, so that the next tensor overwrites them. Returns
     /// `None`.
     fn give_up(&self, out: BufWriter<&File>) -> Result<Option<SpanReader>> {
         use std::io::Seek;

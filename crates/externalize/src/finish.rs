@@ -12,9 +12,10 @@ use crate::plan::Externalized;
 use crate::record::{Record, bundle_prefix};
 
 /// Finishes an interrupted [`write_in_place`](crate::ExternalizePlan::write_in_place) in the folder
-/// `path`. Thus, a second run succeeds no matter at which step the first one was interrupted.
-/// Returns `None`, and changes nothing, if the model isn't externalized yet, or if the options
-/// require another storage for its constants: [mapped](ExternalizeOptions::mapped) or not.
+/// `path`. With this function, an externalization in place can be repeated, no matter at which step
+/// it was interrupted. Returns `None`, and changes nothing, if the model isn't externalized yet, or
+/// if the model's constants are [mapped](ExternalizeOptions::mapped) and the options don't request
+/// this, or vice versa.
 ///
 /// Once the new `saved_model.pb` exists, two steps remain: removing the old chunked model, and
 /// writing `fingerprint.pb`. If both are already done, nothing changes.

@@ -125,8 +125,8 @@ struct Kept {
 }
 
 impl Kept {
-    /// Reads the whole original, during which the checksums of its parts are compared. Returns its
-    /// size in bytes.
+    /// Reads the whole original, and thus compares the checksums of its parts. Returns the size of
+    /// the original, in bytes.
     fn read(&self, progress: &Progress) -> Result<u64> {
         let size = self.spans.total_size();
         let meter = progress.meter(size);

@@ -74,9 +74,9 @@ pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the model isn't externalized; but a model that TensorFlow has
-/// loaded and saved again is copied, since it has its constants in the graph. Otherwise, the errors
-/// of [`original`] and
+/// [`ErrorKind::InvalidConfig`] if the model isn't externalized, unless TensorFlow has loaded it
+/// and saved it again: such a model is copied, since its constants are in the graph. Otherwise, the
+/// errors of [`original`] and
 /// [`SavedModelDir::save_as`](proto_splitter_saved_model::SavedModelDir::save_as).
 pub fn internalize(
     from: impl AsRef<Path>,

@@ -109,7 +109,7 @@ impl ExternalizePlan {
     ///
     /// [`ErrorKind::LimitExceeded`] if the model without its constants has more than
     /// [`MAX_REST`](crate::MAX_REST) bytes, in which case the error names its largest part; if it
-    /// has more than [`MAX_NODES`](crate::MAX_NODES) nodes; or if it would take more than
+    /// has more than [`MAX_NODES`](crate::MAX_NODES) nodes; or if it would take more memory than
     /// [`MAX_MEMORY`](crate::MAX_MEMORY). [`ErrorKind::InvalidMessage`] if the model is malformed,
     /// or two functions have the same name, a function is missing, or a function calls itself;
     /// [`ErrorKind::UnsupportedVersion`] if the model has unknown fields;
@@ -362,8 +362,8 @@ impl ExternalizePlan {
         MadeFrom::Edited(vec![self.dir.model_path()])
     }
 
-    /// Returns the tensors of the earlier bundle that the new bundle must also contain, since the
-    /// model still reads them, except for tensors with the same names as moved constants.
+    /// Returns the tensors to copy from the earlier bundle to the new one, since the model still
+    /// reads the earlier bundle. Tensors with the names of moved constants are omitted.
     fn kept_readers(&self) -> Result<Vec<(&Tensor, BundleReader)>> {
         let Some(bundle) = &self.earlier.bundle else {
             return Ok(Vec::new());

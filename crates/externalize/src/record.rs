@@ -64,8 +64,8 @@ pub(crate) struct Record {
     /// crc32c of the original. `None` in version 1.
     #[prost(fixed32, optional, tag = "6")]
     pub(crate) crc32c: Option<u32>,
-    /// True if the original also reads the bundle, because it was externalized and then saved
-    /// again.
+    /// True if the original also reads the bundle, because the original is an externalized model
+    /// that was saved again.
     #[prost(bool, tag = "7")]
     pub(crate) keeps_bundle: bool,
     /// Size of the externalized `saved_model.pb`, in bytes; 0 if it is unknown.
@@ -158,7 +158,7 @@ impl Record {
         })
     }
 
-    /// Marks the record as one of a model with its constants in separate files.
+    /// Marks the constants as stored in separate files, rather than in a bundle.
     pub(crate) fn mapped(self) -> Record {
         Record {
             mapped: true,
@@ -219,8 +219,8 @@ impl Record {
         Err(changed(folder))
     }
 
-    /// Fails if the model in this folder was damaged: it differs from the externalized model, but
-    /// has the same size. If the size differs, the model was saved again instead.
+    /// Fails if the model in this folder was damaged: it has the size of the externalized model,
+    /// but other content. A model of another size isn't damaged, but was saved again.
     pub(crate) fn check_undamaged(&self, folder: &Path) -> Result<()> {
         let size = fs::metadata(folder.join(MODEL_FILE)).map(|metadata| metadata.len());
         let is_as_large = size.is_ok_and(|size| size == self.model_size);

@@ -34,10 +34,13 @@ pub const MAX_REST: u64 = MAX_PLAIN_SIZE;
 /// Maximum number of nodes in a model.
 pub const MAX_NODES: u64 = 4_000_000;
 
-/// Numbers of fields of a `FunctionDef` and of a `TensorProto`.
+/// Number of the field `signature` of a `FunctionDef`.
 const SIGNATURE: u32 = 1;
+/// Number of the field `dtype` of a `TensorProto`.
 const DTYPE: u32 = 1;
+/// Number of the field `tensor_shape` of a `TensorProto`.
 const SHAPE: u32 = 2;
+/// Number of the field `version_number` of a `TensorProto`.
 const VERSION: u32 = 3;
 
 /// The result of scanning a model.
@@ -147,7 +150,7 @@ fn check_known(rest: &SavedModel, bytes: &Bytes) -> Result<()> {
     }
 }
 
-/// The type of a message that may contain nodes, or of a node.
+/// The type of a message that is a node or may contain nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Model,
@@ -187,7 +190,7 @@ impl Level {
 
 struct Scanner<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
-    /// Model without the values of moved constants, which is being built.
+    /// Builder of the model without the values of moved constants.
     spans: SpansBuilder,
     file: SourceId,
     min_size: u64,
@@ -417,8 +420,8 @@ impl Scanner<'_> {
         Ok(found)
     }
 
-    /// Returns the last string in the field with this number of the message at `range`. Returns an
-    /// empty string if there is none, or if it is too long for a name.
+    /// Returns the value of the last field with this number in the message at `range`, as a string.
+    /// Returns an empty string if there is no such field, or the value is too long for a name.
     fn text(&mut self, range: &Range<u64>, number: u32) -> Result<String> {
         const MAX_NAME: u64 = 64 << 10;
         let found = self.fields(range, number)?.pop();

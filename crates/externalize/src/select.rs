@@ -17,7 +17,7 @@ use crate::constant::{Constant, Place};
 #[non_exhaustive]
 pub enum Reason {
     /// A function that XLA compiles as a whole calls the constant's function, directly or through
-    /// other functions. Either one of the calls can't pass more arguments, or constants are to be
+    /// other functions. One of these calls can't pass more arguments, or constants are to be
     /// mapped, which compiled functions can't do.
     InsideCompiled,
     /// XLA compiles the constant's function as a whole, and a call to it can't pass more arguments.
@@ -49,8 +49,7 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// Returns true if XLA compiles a function as a whole, in which case the function can't contain
-/// some ops.
+/// Returns true if XLA compiles a function as a whole. Such a function can't contain certain ops.
 pub(crate) fn is_compiled(function: &FunctionDef) -> bool {
     let attr = function.attr.get("_XlaMustCompile");
     matches!(

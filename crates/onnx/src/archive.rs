@@ -207,7 +207,7 @@ impl Archive for ModelArchive {
 /// Unique names of tensors. A tensor without a name, or with the name of an earlier tensor, is
 /// named by its path.
 ///
-/// Only indices and paths are stored. The other names aren't copied, since a model can have
+/// Only indices and paths are stored. Names in the model aren't copied, since a model can have
 /// millions of tensors.
 #[derive(Debug)]
 pub(crate) struct UniqueNames {

@@ -22,7 +22,7 @@ pub(crate) enum Change {
 }
 
 /// Numbers of the fields removed from a tensor when its external data is moved into the model: the
-/// fields that locate the data, and the fields that it overrides.
+/// fields that locate the data, and the fields that the external data overrides.
 const OUTSIDE: &[u32] = &[
     4,
     5,

@@ -49,13 +49,14 @@ const INT: u64 = 2;
 pub(crate) struct Context {
     /// Name of the node.
     pub(crate) node: String,
-    /// Byte range in the model of the content or, if `is_embedded` is false, of the path of the
-    /// file with the content.
+    /// Byte range in the model. It contains the content or, if `is_embedded` is false, the path of
+    /// the file with the content.
     pub(crate) value: Range<u64>,
     pub(crate) is_embedded: bool,
-    /// Offset in the model of the attribute `ep_cache_context`.
+    /// Offset of the attribute `ep_cache_context` in the model.
     content: u64,
-    /// Offset in the model of the attribute `embed_mode`; `None` if the node doesn't have it.
+    /// Offset of the attribute `embed_mode` in the model; `None` if the node doesn't have this
+    /// attribute.
     mode: Option<u64>,
 }
 
@@ -204,7 +205,8 @@ fn mode_of(mode: u64) -> Change {
     }
 }
 
-/// Returns an encoded attribute `embed_mode` with the value 0: the content is in a file.
+/// Returns an encoded attribute `embed_mode` with the value 0, which means that the content is in a
+/// file.
 fn embed_mode() -> Vec<u8> {
     let (mut attribute, mut out) = (Vec::new(), Vec::new());
     put_bytes(&mut attribute, field::NAME, MODE);

@@ -136,7 +136,7 @@ struct Tensors<'a> {
     /// Offset in the file at which the tensors begin, in bytes.
     start: u64,
     file: SourceId,
-    /// Names of the tensors in the file that the model uses.
+    /// Names of the file's tensors that the model uses.
     used: HashSet<String>,
 }
 

@@ -22,8 +22,8 @@ use crate::walk::{Cursor, Place};
 /// Maximum number of warnings to keep.
 const MAX_WARNINGS: usize = 100;
 
-/// The external files that stay outside of the message, and the number of tensors and compiled
-/// nodes with data in them.
+/// The external files that stay outside of the message, and the numbers of tensors and of compiled
+/// nodes with data in these files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outside {
     /// Folder of the external files; `None` if the model wasn't opened from a path, or is in the
@@ -43,8 +43,8 @@ pub(crate) struct ExternalData<'a> {
     pub(crate) contexts: usize,
     pub(crate) outside: Outside,
     pub(crate) warnings: Vec<String>,
-    /// SHA-1 checksums that the tensors declare for each file. A map from each distinct checksum to
-    /// the name of a tensor that declares it.
+    /// SHA-1 checksums that the tensors declare, by file. Each checksum maps to the name of a
+    /// tensor that declares it.
     pub(crate) checksums: BTreeMap<SourceId, BTreeMap<String, String>>,
 }
 

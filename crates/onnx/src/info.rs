@@ -107,8 +107,8 @@ pub(crate) fn properties_of_message(
     Ok(properties)
 }
 
-/// Numbers of the reported fields of `ModelProto`, and the names of the properties with their
-/// values.
+/// Numbers of the fields of `ModelProto` that are reported as properties, each with the property's
+/// name.
 const OWN: [(u32, &str); 5] = [
     (1, "IR version"),
     (2, "producer"),
@@ -117,9 +117,11 @@ const OWN: [(u32, &str); 5] = [
     (5, "model version"),
 ];
 
-/// Indices of the lists in [`Facts::lists`].
+/// Index of the opsets in [`Facts::lists`].
 const OPSETS: usize = 0;
+/// Index of the inputs in [`Facts::lists`].
 const INPUTS: usize = 1;
+/// Index of the outputs in [`Facts::lists`].
 const OUTPUTS: usize = 2;
 
 /// The properties found so far.
@@ -230,8 +232,8 @@ fn text(cursor: &mut Cursor<'_>, range: &Range<u64>) -> Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// Reads the message at `range`; `None` if it is damaged, or larger than [`MAX_SIZE`]. The other
-/// properties are still reported.
+/// Reads the message at `range`; `None` if it is damaged, or larger than [`MAX_SIZE`]. The
+/// properties outside of this message are still reported.
 fn message<M: Message + Default>(cursor: &mut Cursor<'_>, range: &Range<u64>) -> Result<Option<M>> {
     if range.end - range.start > MAX_SIZE {
         return Ok(None);

@@ -62,7 +62,7 @@ pub(crate) struct Tensor {
     pub(crate) entries: Entries,
 }
 
-/// A byte range of a model that is in memory. Positions are byte offsets in the model.
+/// A part of a model, read into memory. Positions are byte offsets in the model.
 struct Window<'a> {
     start: u64,
     bytes: &'a [u8],

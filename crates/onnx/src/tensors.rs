@@ -437,8 +437,8 @@ pub(crate) fn other_length(found: u64, needed: u64) -> String {
 
 struct All {
     tensors: ModelTensors,
-    /// Number of the message that contained the previous tensor; `None` if a message was left
-    /// since.
+    /// Number of the message that contained the previous tensor; `None` if the walk has left a
+    /// message since then.
     message: Option<u64>,
 }
 

@@ -56,11 +56,12 @@ pub enum TensorRole {
     SparseIndices,
 }
 
-/// The meaning of a message's field for the visit: it may contain tensors, or parts of their names.
+/// The purpose of visiting a field: it may contain tensors, or parts of the names of tensors.
 enum Way {
-    /// A message that may contain tensors. The field's name, and true if the field is repeated.
+    /// A message that may contain tensors, with the field's name, and true if the field is
+    /// repeated.
     Down(Kind, &'static str, bool),
-    /// A tensor. The field's name, and true if the field is repeated.
+    /// A tensor, with the field's name, and true if the field is repeated.
     Tensor(TensorRole, &'static str, bool),
     /// The name of the node, function or attribute.
     Name,

@@ -12,10 +12,11 @@ use crate::proto::Input;
 use proto_splitter_core::part_work::{folder, open_file};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Number of blocks of a file whose checksum is part of the file's identity.
+/// Number of blocks to read from a file. The identity of the file includes a checksum of all these
+/// blocks.
 const SAMPLES: u64 = 16;
 
-/// Size of each block of a file whose checksum is part of the file's identity, in bytes: 4 KiB.
+/// Size of each block that is read for a file's identity, in bytes: 4 KiB.
 const SAMPLE: u64 = 4 << 10;
 
 /// Returns the current identity of the file at `path`.

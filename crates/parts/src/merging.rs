@@ -287,7 +287,8 @@ impl Planned {
         }))
     }
 
-    /// Plans the merge again, and calls `execute` with a plan for only this range of the message.
+    /// Plans the merge again, and calls `execute` with a plan for only the bytes at `range` of the
+    /// message.
     fn with_part<T>(
         &self,
         range: Range<u64>,

@@ -18,7 +18,7 @@ pub(super) fn message_type(options: &ReadOptions) -> MessageType {
     }
 }
 
-/// Returns `options` with the message type in a plan, if it has one.
+/// Returns `options` with the message type `known` of a plan; unchanged if `known` is `None`.
 pub(super) fn apply(known: Option<&MessageType>, options: ReadOptions) -> Result<ReadOptions> {
     let Some(known) = known else {
         return Ok(options);

@@ -74,7 +74,7 @@ pub trait Objects: Debug + Send + Sync {
     fn begin_upload(&self, name: &str, size: u64) -> Result<ObjectUpload>;
 
     /// Returns a writer for parts of an upload, beginning with the part with index `first`, counted
-    /// from 0. The parts replace parts with the same indices that were uploaded before.
+    /// from 0. The writer's parts replace earlier parts with the same indices.
     ///
     /// # Errors
     ///
@@ -86,8 +86,8 @@ pub trait Objects: Debug + Send + Sync {
         first: u64,
     ) -> Result<Box<dyn UploadParts>>;
 
-    /// Completes an upload. `parts` are the store's ids of all its parts, in order, from
-    /// [`UploadParts::finish`].
+    /// Completes an upload. `parts` has the store's ids of all parts of the upload, in order, as
+    /// [`UploadParts::finish`] returns them.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Debug for OpenObject {
     }
 }
 
-/// An upload of an object in parts that was begun and not yet completed.
+/// An unfinished upload of an object in parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectUpload {
     /// Store's identifier of the upload.
@@ -140,7 +140,7 @@ pub trait UploadParts: Write {
     fn finish(self: Box<Self>) -> Result<Vec<String>>;
 }
 
-/// Returns true if a name in a plan is the URL of an object. All paths in plans are absolute.
+/// Returns true if a name in a plan is the URL of an object; any other name is an absolute path.
 pub(super) fn is_object(name: &str) -> bool {
     name.contains("://") && Path::new(name).is_relative()
 }

@@ -157,8 +157,8 @@ impl PartsPlan {
     /// parts if a [maximum file size](SplitOptions::max_file_size) requires more files, and fewer
     /// parts if there are fewer chunks.
     ///
-    /// Equal chunks are stored once within a part, but again in each other part. The output is a
-    /// `.cpb` even if the message is so small that it needs no cut.
+    /// Equal chunks are stored once in each part that contains them. The output is a `.cpb` even if
+    /// the message is so small that it needs no cut.
     ///
     /// # Errors
     ///
@@ -319,8 +319,8 @@ impl PartsPlan {
         }
     }
 
-    /// Returns the path or URL of the input, and that of the output; `None` for a verification,
-    /// which has no output.
+    /// Returns the path or URL of the input, and that of the output. The output is `None` for a
+    /// verification.
     pub fn files(&self) -> (&Path, Option<std::path::PathBuf>) {
         match &self.work {
             Planned::Split(work) => (work.source(), Some(work.main())),

@@ -84,8 +84,8 @@ pub(super) struct WrittenPart {
     pub(super) leaves: Vec<[u8; 32]>,
 }
 
-/// Reads the files that all parts of a split wrote, once: every record, and every byte between
-/// records.
+/// Reads and checks all files that the parts of a split wrote. Reads every record, and every byte
+/// between records, once.
 ///
 /// # Errors
 ///

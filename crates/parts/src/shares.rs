@@ -7,7 +7,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 /// Divides items of the given sizes into at most `count` non-empty shares, and returns the end
 /// index of each share. `has_room` returns true if a range of items fits into one share. If some
-/// shares have to end earlier for this reason, there may be more than `count` shares.
+/// shares have to end early because `has_room` returns false, there may be more than `count`
+/// shares.
 pub(super) fn shares(
     sizes: &[u64],
     count: NonZeroUsize,

@@ -90,8 +90,8 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// Appends the piece that a pair of numbers describes to a chunk. Returns `None` if it is out
-    /// of range.
+    /// Appends to a chunk the piece that a pair of numbers describes. Returns `None` if the piece
+    /// is invalid or out of range.
     fn add(&mut self, piece: &[u64], to: &mut SpanList) -> Option<()> {
         let &[begin, form] = piece else { return None };
         let (len, is_literal) = (form >> 1, form & 1 == 1);

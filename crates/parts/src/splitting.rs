@@ -42,9 +42,9 @@ use proto_splitter_core::split::{
 use proto_splitter_core::threads;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Maximum number of parts in a split. For more than
-/// [`DEFAULT_MAX_FILES`](proto_splitter_core::merge::DEFAULT_MAX_FILES), readers must be configured
-/// to open this many files.
+/// Maximum number of parts in a split. If a split has more than
+/// [`DEFAULT_MAX_FILES`](proto_splitter_core::merge::DEFAULT_MAX_FILES) parts, readers must be
+/// configured to open that many files.
 const MOST_PARTS: usize = 100_000;
 
 /// Maximum number of files that a commit checks at the same time.
@@ -359,8 +359,8 @@ impl Planned {
         Ok((file, files, root))
     }
 
-    /// Adds the offsets and checksums that a part reported for its chunks to `infos`, the trailer
-    /// entries of these chunks. Returns the part's file and report.
+    /// Completes `infos`, the trailer entries of a part's chunks, with the offsets and checksums
+    /// that the part reported. Returns the part's file and report.
     fn add<'a>(
         &self,
         part: usize,
@@ -459,7 +459,8 @@ impl Planned {
 }
 
 impl CommittedSplit {
-    /// Creates a report on a main file and the files `files`, which have `counts` chunks.
+    /// Creates a report on a main file and on `files`. `counts` has the number of chunks in each of
+    /// these files.
     pub(super) fn over(main: &Path, files: &[ExternalFile], counts: &[usize]) -> CommittedSplit {
         let written = files.iter().zip(counts).map(|(file, &chunks)| {
             WrittenFile::new(main.with_file_name(&file.path), file.size, chunks)

@@ -76,7 +76,7 @@ impl Uploading {
         given(options.objects.as_ref(), &self.target)
     }
 
-    /// Begins uploading a host's share of the merged message, which begins at offset `start`.
+    /// Begins uploading a host's share, which begins at offset `start` in the merged message.
     pub(super) fn begin<'a>(&'a self, start: u64, options: &'a PartOptions) -> Result<Share<'a>> {
         let objects = self.objects(options)?;
         let first = start / self.upload.part_size;
@@ -87,8 +87,8 @@ impl Uploading {
         })
     }
 
-    /// Completes the upload, unless it was completed before. The object can't be read before, so it
-    /// is only compared with the parts' checksums afterwards.
+    /// Completes the upload, unless it is already complete. The object can't be read before the
+    /// upload is complete, so it is compared with the parts' checksums last.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],

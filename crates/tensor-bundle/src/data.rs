@@ -148,7 +148,8 @@ impl CheckedSpan {
     ///
     /// # Errors
     ///
-    /// If the span is empty, its checksum is compared at once, and may differ.
+    /// Fails if the span is empty and its checksum differs, since the checksum of an empty span is
+    /// compared at once.
     pub(crate) fn new(
         file: Arc<File>,
         path: PathBuf,
@@ -211,8 +212,9 @@ impl CheckedSpan {
 }
 
 impl InOrder {
-    /// Adds those of the bytes at the offset `at` that directly follow the bytes added before. If
-    /// this completes the span of `size` bytes, returns the span's checksum.
+    /// Adds bytes that were read at the offset `at`. Skips bytes that were added before. Ignores
+    /// all bytes if there is a gap before them. If this completes the span of `size` bytes, returns
+    /// the span's checksum.
     fn add(&mut self, at: u64, bytes: &[u8], size: u64) -> Result<Option<u32>> {
         if at == 0 {
             (self.now, self.read) = (self.first.clone(), 0);

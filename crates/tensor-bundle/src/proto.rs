@@ -26,8 +26,8 @@ static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     pool
 });
 
-/// Returns the descriptors of these messages and all types that they use. The pool is built on the
-/// first call; cloning it is cheap.
+/// Returns the descriptors of the messages in a bundle's index, and of all types that they use. The
+/// pool is built on the first call; cloning it is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

@@ -12,8 +12,8 @@ const MOST_VARINT: u32 = 10;
 ///
 /// A string tensor is stored as the lengths of all strings, a checksum of the lengths, and the
 /// bytes of all strings. Each element of a variant tensor is stored as its length, its bytes, and a
-/// checksum of everything so far. The checksum of the whole tensor covers all of this, but each
-/// length as a number of 4 or 8 bytes.
+/// checksum of everything so far. The checksum of the whole tensor covers all of this, with each
+/// length as a number of 4 or 8 bytes instead of a varint.
 #[derive(Clone, Debug)]
 pub(crate) struct ElementsCrc {
     is_strings: bool,

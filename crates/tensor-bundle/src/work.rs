@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use proto_splitter_core::{Result, threads};
 
 /// Calls `each` on several threads, once for every number below `count`, and returns the results in
-/// the order of the numbers. Each thread passes a buffer of [`BUFFER_LEN`] bytes, which it reuses.
-/// After an error, no more calls are made.
+/// the order of the numbers. Each thread passes the same buffer of [`BUFFER_LEN`] bytes to all of
+/// its calls. After an error, no more calls are made.
 ///
 /// # Errors
 ///

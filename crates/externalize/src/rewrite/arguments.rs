@@ -92,7 +92,8 @@ impl Rewriter<'_> {
             .collect())
     }
 
-    /// Adds inputs to all calls, which pass the contents in `passed` to the called functions.
+    /// Adds inputs to all calls. These inputs pass the contents in `passed` to the called
+    /// functions.
     fn hand_on(&mut self, passed: &Passed) -> Result<()> {
         let contents = self.contents;
         let mut bodies = BTreeSet::new();
@@ -139,9 +140,9 @@ impl Rewriter<'_> {
     }
 }
 
-/// Returns, for each function, the functions that need all contents it needs: its callers, and the
-/// next function called at the same call site. The last function at a call site is followed by the
-/// first, so all of them get the same contents.
+/// Returns, for each function, the functions that must also get all contents of this function: its
+/// callers, and the next function called at the same call site. The last function at a call site is
+/// followed by the first, so all of them get the same contents.
 fn receivers(graph: &GraphDef, calls: &CallGraph<'_>) -> Vec<BTreeSet<usize>> {
     let functions = functions(graph);
     let mut receivers = vec![BTreeSet::new(); functions.len()];
@@ -247,8 +248,8 @@ struct Added {
 }
 
 impl Caller<'_> {
-    /// Adds inputs to all calls among `nodes`. Returns the nodes that these inputs need, and adds
-    /// the names of the loop bodies that get arguments to `bodies`.
+    /// Adds inputs to all calls among `nodes`. Returns the nodes that these inputs need. If a loop
+    /// body gets arguments, adds its name to `bodies`.
     fn hand_on(&self, nodes: &mut [NodeDef], bodies: &mut BTreeSet<String>) -> Result<Added> {
         let mut added = Added::default();
         let has_frames = has_frames(nodes);

@@ -125,7 +125,8 @@ pub(crate) fn strings(name: &str, strings: &[&str], shape: &[u64]) -> NodeDef {
         .build()
 }
 
-/// Returns a constant node with the `int32` scalar 1, which waits for the node `after`, if given.
+/// Returns a constant node with the `int32` scalar 1. If `after` is given, the constant node waits
+/// for the node with this name.
 pub(super) fn one(name: &str, after: Option<&str>) -> NodeDef {
     let tensor = TensorProto {
         dtype: DataType::DtInt32.into(),
@@ -173,8 +174,8 @@ pub(super) fn restore(scope: Scope, base: &str, prefix: &str, content: &Content)
     ]
 }
 
-/// Returns a node that computes the path prefix of the bundle's files from the path of its index,
-/// which is the output `index`.
+/// Returns a node that computes the path prefix of the bundle's files. The output `index` provides
+/// the path of the bundle's index.
 pub(super) fn prefix(name: &str, index: &str) -> NodeDef {
     Node::new(name, "StaticRegexReplace")
         .input(index)
@@ -214,7 +215,7 @@ pub(super) fn function(name: &str, arguments: &[&str], is_stateful: bool) -> Fun
     }
 }
 
-/// Adds a result to a function, which is the given output of one of its nodes.
+/// Makes a function return `output`, the output of one of the function's nodes.
 pub(super) fn returns(function: &mut FunctionDef, dtype: DataType, output: String) {
     let name = "identity";
     if let Some(signature) = &mut function.signature {

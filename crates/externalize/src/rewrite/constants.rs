@@ -77,8 +77,8 @@ impl Rewriter<'_> {
     }
 }
 
-/// The nodes after constants were replaced, and the names of the replaced constants, with the
-/// indices of their contents.
+/// The new list of nodes, and the names of the replaced constants with the indices of their
+/// contents.
 type Replaced = (Vec<NodeDef>, Vec<(String, usize)>);
 
 fn replace(

@@ -13,11 +13,13 @@ use super::{BUNDLE_NAME, Rewriter, invalid, shared_name};
 use crate::call_graph::named_functions;
 use crate::content::Content;
 
-/// Names of the nodes that hold the paths of the bundle's two files. Loaders set these paths.
+/// Name of the node that holds the path of the bundle's index. Loaders set this path.
 const INDEX_PATH: &str = "proto_splitter_index_path";
+/// Name of the node that holds the path of the bundle's data file. Loaders set this path.
 const DATA_PATH: &str = "proto_splitter_data_path";
 
-/// Names of the arguments with these paths, in added functions.
+/// Names of the arguments that pass the paths of the bundle's index and data file to added
+/// functions.
 const ARGUMENTS: [&str; 2] = ["index_path", "data_path"];
 
 /// Name of the node that calls the function that reads contents into variables.
@@ -28,6 +30,7 @@ const PREFIX: &str = "proto_splitter_prefix";
 
 /// Name of the signature in which loaders look up the operation that initializes a graph.
 const INIT_SIGNATURE: &str = "__saved_model_init_op";
+/// Names of the collections that may list the operation that initializes a graph.
 const INIT_COLLECTIONS: [&str; 2] = ["saved_model_main_op", "legacy_init_op"];
 
 /// The assets and functions that were added to a meta graph.

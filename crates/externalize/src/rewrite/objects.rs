@@ -127,8 +127,7 @@ impl Rewriter<'_> {
 
     /// Replaces captured constants with resources. If several constants have the same content, only
     /// the first one becomes a resource, to which all references to the others are redirected.
-    /// `body` creates the function that returns the content, which becomes the resource's
-    /// `_create_resource`.
+    /// `body` creates the resource's `_create_resource`, a function that returns the content.
     pub(super) fn capture_from(
         &mut self,
         objects: &mut SavedObjectGraph,

@@ -30,10 +30,10 @@ use crate::walk::{Place, TensorRole};
 /// Key of the model in the metadata of a safetensors header.
 pub(crate) const KEY: &str = "onnx";
 
-/// Location in a reference to data that is in the same safetensors file.
+/// Value of `location` in references to data in the same safetensors file.
 const HERE: &str = ".";
 
-/// A plan to write a model to one safetensors file: its tensors, and the model in its header.
+/// A plan to write a model to one safetensors file, with the model itself in the file's header.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -71,7 +71,7 @@ const HERE: &str = ".";
 #[derive(Debug)]
 pub struct EmbeddedPlan {
     plan: ExternalPlan,
-    /// Size of the model in the header, as JSON, in bytes.
+    /// Size of the model as JSON text in the header, in bytes.
     model_size: u64,
     /// Total size of the model's fields that aren't in ONNX's schema, in bytes.
     unknown: u64,
@@ -174,7 +174,7 @@ impl EmbeddedPlan {
     }
 }
 
-/// Returns true for an initializer whose type `onnx-safetensors` can move out of the model.
+/// Returns true if a tensor is an initializer that `onnx-safetensors` can move out of the model.
 fn leaves(_: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> bool {
     let is_graphs = !place.in_function() && !place.in_training();
     let data_type = tensor.data_type();

@@ -1,7 +1,7 @@
 //! Renaming the files of a pair to their final names.
 //!
-//! Two files can't be replaced at once, and the old model refers to data with the same name. So the
-//! new data first gets an interim name:
+//! Two files can't be replaced at once, and the old model may refer to data with the final name of
+//! the new data. So the new data first gets an interim name:
 //!
 //! ```text
 //! 1  model.onnx.data.new1    the new data, which nothing refers to yet
@@ -12,9 +12,9 @@
 //! ```
 //!
 //! If the process is killed before step 2, the old model remains. If it is killed later, the new
-//! model is in place. The next run takes over the remaining files, and removes other data of the
-//! old model, which is listed in the lock file. An error after step 2 is only a warning, since the
-//! new model is complete.
+//! model is in place. The next run replaces or removes the files that the killed process left, and
+//! removes the data files of the old model that are listed in the lock file. An error after step 2
+//! is only a warning, since the new model is complete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -321,7 +321,8 @@ impl OldData {
         self.referenced.iter().any(is_interim) || paths.iter().any(is_linked)
     }
 
-    /// Returns an ending for interim names that no data file of the model has, if any.
+    /// Returns the first ending in [`INTERIM`] with which no data file of the model ends; `None` if
+    /// there is no such ending.
     fn free_ending(&self) -> Option<&'static str> {
         let is_free = |ending: &&&str| {
             let mut files = self.referenced.iter();

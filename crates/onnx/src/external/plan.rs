@@ -279,8 +279,8 @@ pub(super) fn file_name(target: &Path) -> Result<String> {
     }
 }
 
-/// Returns the tensors with data in the model for which `leaves` returns true, and the contents of
-/// compiled nodes that are large enough to be moved out.
+/// Returns the tensors whose data is in the model and for which `leaves` returns true, and those
+/// contents of compiled nodes that are large enough to be moved out.
 pub(super) fn choose(
     model: &MessageReader,
     options: &ExternalOptions,

@@ -8,8 +8,8 @@ use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{ChunkIndex, MessageReader, Result};
 use record_file::ReadAt;
 
-/// Number of bytes to compare at the beginning, in the middle and at the end of a tensor, before
-/// comparing all bytes.
+/// Size of a sample, in bytes. Samples from the beginning, the middle and the end of tensors are
+/// compared before all bytes are compared.
 const SAMPLE: u64 = 64;
 
 /// Maximum number of other tensors to compare a tensor with, byte by byte. All of them have the

@@ -1,4 +1,5 @@
-//! Keys for the index block of a table. To be short, they may differ from all keys in the table.
+//! Keys for the index block of a table. They are chosen to be short, so they may differ from all
+//! keys in the data blocks.
 
 /// Returns a key that is greater than or equal to `last`, and less than `next`. As in leveldb, this
 /// is `last` up to the first byte that differs from `next`, with this byte incremented. If that
