@@ -1,10 +1,10 @@
 //! Splitting and merging protobuf messages of any size, directly on their bytes.
 //!
-//! A serialized message is a sequence of fields, the length of a string, bytes value or nested
-//! message precedes its content, and concatenating the bytes of two messages merges them. So
-//! splitting copies byte ranges of the message into chunks ([`split`]), merging joins them again
-//! ([`merge`]), and neither decodes the message into objects. [`container`] is the file format that
-//! stores the chunks.
+//! A serialized message is a sequence of fields. The length of a string, bytes value or nested
+//! message precedes its content, and concatenating the bytes of two messages merges the messages.
+//! So splitting copies byte ranges of the message into chunks ([`split`]), merging joins the chunks
+//! again ([`merge`]), and neither decodes the message into objects. [`container`] is the file
+//! format that stores the chunks.
 //!
 //! ```
 //! use proto_splitter_core::merge::Merger;
@@ -44,8 +44,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-/// CRC-32C checksums, computed directly or combined from those of consecutive pieces, for the
-/// format crates.
+/// CRC-32C checksums for the format crates: computed from bytes, or combined from the checksums of
+/// consecutive pieces.
 #[doc(hidden)]
 pub mod checksum {
     pub use crc32c::crc32c;

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! With a message's descriptor, names are resolved, and keys get the key type of their map. Without
-//! a descriptor, a path consists of numbers, and an unquoted integer is an index; a negative one is
-//! a key in a [`FieldPath`], and counts from the end in a [`PathQuery`].
+//! a descriptor, fields are given by number, and an unquoted integer in brackets is an index. A
+//! negative integer is a key in a [`FieldPath`], and counts from the end in a [`PathQuery`].
 
 mod condition;
 mod display;

@@ -74,8 +74,8 @@ impl CancelToken {
 
 type Report = dyn Fn(u64, u64) + Send + Sync;
 
-/// A listener for the progress of an operation and a token that can cancel it. Both are optional.
-/// Default: neither.
+/// A listener for the progress of an operation, and a token that can cancel the operation. Both are
+/// optional. Default: neither.
 #[derive(Clone, Default)]
 pub struct Progress {
     report: Option<Arc<Report>>,

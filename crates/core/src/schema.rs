@@ -103,8 +103,8 @@ pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()>
 /// of thousands of messages and fields.
 const MAX_SET_MEMORY: u64 = 512 << 20;
 
-/// Estimated memory for each message in a descriptor set (each field's descriptor is one), in
-/// bytes. Each is stored three times: as decoded, as checked, and in the pool.
+/// Estimated memory for each message in a descriptor set, such as the descriptor of a field, in
+/// bytes. Each message is stored three times: as decoded, as checked, and in the pool.
 const EACH_DESCRIPTOR: u64 = 1200;
 
 /// Fails if a serialized `FileDescriptorSet` would take too much memory.

@@ -2,10 +2,10 @@
 //!
 //! A [`MessageView`] reads values from a message that stays in its source: in the chunks of a
 //! [`ChunkedFile`](crate::ChunkedFile), or unsplit in any random-access source. Looking up the
-//! value at a field path skips the values next to the path. In a chunked file, it reads the
+//! value at a field path skips the values next to the path. In a chunked file, a lookup reads the
 //! trailer, the chunks along the path, and the chunks of the value itself, and checks each of these
-//! chunks as a merge does. If a field along the path is divided into slices, it also reads the
-//! beginning of the other slices.
+//! chunks as a merge does. If a field along the path is divided into slices, the lookup also reads
+//! the beginning of the other slices.
 //!
 //! A path leads to one value: a message, with all occurrences that parsers merge into one; an
 //! element of a repeated field; the value of a map entry; or any other value, whose last occurrence

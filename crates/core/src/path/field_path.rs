@@ -3,7 +3,7 @@
 use super::map_key::MapKey;
 use crate::wire::FieldNumber;
 
-/// A choice of one of a field's values.
+/// A choice of the whole field, or of one of its values.
 ///
 /// The order of selections is the order in which values are merged: whole fields, then indices,
 /// then keys.

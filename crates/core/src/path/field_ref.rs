@@ -140,8 +140,8 @@ pub(crate) fn key_fits(key: &MapKey, kind: &Kind) -> bool {
     )
 }
 
-/// Fails if the message type declares another wire type for a field. Readers would treat the field
-/// as unknown, and the message is most likely of another type.
+/// Fails if a field has another wire type than the message type declares for it. Readers would
+/// treat the field as unknown, and the message is most likely of another type.
 pub(crate) fn check_field(descriptor: &MessageDescriptor, field: &Field) -> Result<()> {
     match FieldRef::by_number(descriptor, field.number.0) {
         Some(known) if !known.takes(field.wire_type) => {

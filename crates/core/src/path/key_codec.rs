@@ -245,7 +245,7 @@ impl<'a> EntryKey<'a> {
         }
     }
 
-    /// Returns true for bytes that are not UTF-8, which a string key has to be.
+    /// Returns true for bytes that are not valid UTF-8. Such bytes can't be a string key.
     pub(crate) fn is_invalid_text(self) -> bool {
         matches!(self, EntryKey::Bytes(bytes) if std::str::from_utf8(bytes).is_err())
     }
@@ -267,7 +267,7 @@ impl<'a> EntryKey<'a> {
 }
 
 /// Finds the key in `window`, the first bytes of a map entry of `len` bytes. Returns the key, and
-/// the offset in the entry up to which it was searched.
+/// the offset up to which the entry was searched.
 ///
 /// If field 1 occurs several times with the key's wire type, the last occurrence is the key.
 /// Writers usually put the key first, so callers limit the bytes to search.

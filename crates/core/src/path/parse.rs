@@ -54,7 +54,7 @@ impl FieldPath {
 
 impl PathQuery {
     /// Parses a path or query, with the names or numbers of `root`'s fields, or only numbers if
-    /// there is no `root`. `.` alone is the message itself.
+    /// there is no `root`. The text `.` is the path of the message itself.
     ///
     /// # Errors
     ///

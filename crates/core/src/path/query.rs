@@ -11,8 +11,9 @@ use crate::{Error, ErrorKind, Result};
 /// A path whose steps may also select elements by their position from the end, by a range, by a
 /// name, or by values in them.
 ///
-/// The text of a [`FieldPath`] alone identifies a value. The values that a query selects depend on
-/// the message: [`MessageView::select`](crate::view::MessageView::select) finds them.
+/// A [`FieldPath`] names one value, whatever the message contains. The values that a query selects
+/// depend on the message's content: [`MessageView::select`](crate::view::MessageView::select) finds
+/// these values.
 ///
 /// | in brackets | selects |
 /// | --- | --- |
@@ -150,8 +151,8 @@ impl PathQuery {
         Some((parent, last))
     }
 
-    /// Returns a pair for each step with a name or string key: the query up to that step, with all
-    /// elements selected, and the name.
+    /// Returns, for each step with a name or string key, the query up to that step for all elements
+    /// instead, and the name or key.
     pub(crate) fn named(&self) -> impl Iterator<Item = (PathQuery, &str)> {
         self.steps.iter().enumerate().filter_map(|(at, step)| {
             let name = match &step.pick {
@@ -165,8 +166,9 @@ impl PathQuery {
         })
     }
 
-    /// Returns, for each step that selects elements by name, queries up to that step that instead
-    /// select elements by the same text in a string field: one query for each string field.
+    /// Returns queries for each step that selects elements by name, one for each string field of
+    /// the elements. The query ends with this step, and selects the elements with the same text in
+    /// that field instead.
     pub(crate) fn valued(&self, root: &MessageDescriptor) -> Vec<PathQuery> {
         let mut found = Vec::new();
         for (at, step) in self.steps.iter().enumerate() {
@@ -200,8 +202,8 @@ impl PathQuery {
         &self.steps
     }
 
-    /// Converts positions from the end to map keys. A path without a type has no such positions, so
-    /// negative numbers are keys.
+    /// Converts positions from the end to map keys. A path for an unknown message type has no such
+    /// positions, so its negative numbers are keys.
     pub(super) fn read_negative_as_keys(&mut self) -> Result<()> {
         for step in &mut self.steps {
             if let Pick::FromEnd(back) = step.pick {

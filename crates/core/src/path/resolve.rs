@@ -207,8 +207,8 @@ impl PathQuery {
     }
 }
 
-/// Returns the target of one element or map entry's value, given the target of the whole repeated
-/// or map field.
+/// Returns the target of one element, or of one map entry's value, given the target of the whole
+/// repeated or map field.
 fn picked(target: PathTarget) -> PathTarget {
     let value = match target.kind.message() {
         Some(entry) if entry.is_map_entry() => Some(entry.map_entry_value_field().kind()),

@@ -5,7 +5,8 @@ use crate::ErrorKind;
 use crate::proto::FieldIndex;
 use crate::proto::field_index::{Kind, MapKey as KeyTag, map_key};
 
-/// Returns a type with repeated messages, whose `FieldIndex` messages have a oneof.
+/// Returns the type `ChunkedMessage`. It contains repeated messages, among them messages of the
+/// type `FieldIndex`, which has a oneof.
 fn chunked_message() -> MessageDescriptor {
     let pool = crate::proto::descriptor_pool();
     pool.get_message_by_name("tensorflow.proto_splitter.ChunkedMessage")

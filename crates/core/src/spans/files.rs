@@ -228,7 +228,7 @@ impl Files {
     }
 }
 
-/// A reader for one of the files by its offsets.
+/// A reader for one of the files, by offsets in that file.
 pub(super) struct FileReader<'a> {
     files: &'a Files,
     file: SourceId,

@@ -117,8 +117,8 @@ pub(super) struct Piece {
 
 /// The spans of a message, or of a part of one, in order and without gaps.
 ///
-/// A list contains the bytes of literals, but for other spans only a source number, an offset and a
-/// length. Sources are files in [`Spans`](super::Spans), and chunks in a
+/// A list contains the bytes of literals. For each other span, it contains only a source number, an
+/// offset and a length. Sources are files in [`Spans`](super::Spans), and chunks in a
 /// [`MergePlan`](crate::merge::MergePlan). A span takes 24 bytes of memory.
 ///
 /// ```
@@ -308,9 +308,9 @@ impl SpanList {
             .map(move |span| span.clip(&wanted))
     }
 
-    /// Fills `buf` with the message's bytes from `offset` on, and returns the number of bytes,
-    /// which is smaller than `buf` at the end of the message. `read` fills a buffer from an offset
-    /// in a source.
+    /// Fills `buf` with the message's bytes from `offset` on, and returns the number of bytes
+    /// filled. Only at the end of the message is this number smaller than the length of `buf`.
+    /// `read` fills a buffer with the bytes at an offset in a source.
     ///
     /// # Errors
     ///

@@ -25,10 +25,10 @@ pub const AUTO_LEAST_SAVING: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChunkCompression {
-    /// Compression with zstd for each chunk in which a probe finds that this saves
-    /// [enough](AUTO_LEAST_SAVING), and no compression for other chunks, or in a build without the
-    /// feature `zstd`. Floating-point weights usually save less, and are read several times faster
-    /// uncompressed; graphs and text save far more.
+    /// Compression with zstd for each chunk in which zstd saves [enough](AUTO_LEAST_SAVING)
+    /// according to a probe, and no compression for other chunks. Without the feature `zstd`, no
+    /// chunk is compressed. Floating-point weights usually save less, and are read several times
+    /// faster uncompressed; graphs and text save far more.
     Auto {
         /// The zstd compression level.
         level: i32,
@@ -124,7 +124,7 @@ impl ChunkCompression {
     }
 }
 
-/// Returns true if zstd is available, with which [`ChunkCompression::Auto`] compresses.
+/// Returns true if zstd, the only compression of [`ChunkCompression::Auto`], is available.
 fn has_zstd() -> bool {
     CompressionKind::Zstd.is_available()
 }

@@ -113,7 +113,7 @@ impl SplitOptions {
         self
     }
 
-    /// Sets the minimum size in bytes of the bytes and string values that become separate chunks
+    /// Sets the minimum size, in bytes, of a bytes or string value that becomes a separate chunk
     /// when a message has to be cut. With `None`, a value becomes a chunk only if it has to be cut.
     /// Default: [`DEFAULT_VALUE_CHUNK_SIZE`].
     #[must_use]
@@ -181,8 +181,8 @@ impl SplitOptions {
     }
 
     /// Sets the options for the record writer, as in Riegeli's option strings: the compression, and
-    /// whether to transpose chunks that are messages, that is, to store them field by field, which
-    /// makes them smaller. Default: not transposed.
+    /// whether to transpose chunks that are messages. A transposed chunk is stored field by field,
+    /// which makes it smaller. Default: not transposed.
     ///
     /// Every chunk is a separate record. Transposing keeps several copies of a whole chunk in
     /// memory, and uses one thread for writing. The padding and the number of threads in these
@@ -272,7 +272,7 @@ impl SplitOptions {
         self.max_chunk_size
     }
 
-    /// Returns the minimum size in bytes of the bytes and string values that become separate chunks
+    /// Returns the minimum size, in bytes, of a bytes or string value that becomes a separate chunk
     /// when a message has to be cut; with `None`, a value becomes a chunk only if it has to be cut.
     pub const fn get_value_chunk_size(&self) -> Option<u64> {
         self.value_chunk_size

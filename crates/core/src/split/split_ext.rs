@@ -94,12 +94,12 @@ pub trait SplitExt: ComposableSplitter {
     /// # Errors
     ///
     /// The same errors as [`plan`](Self::plan); [`AlreadyExists`](crate::ErrorKind::AlreadyExists)
-    /// if `PREFIX.cpb` or `PREFIX.pb` exists and would be replaced, unless it is the source or the
-    /// options allow it; [`NoFolder`](crate::ErrorKind::NoFolder) if the folder doesn't exist;
-    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file has changed;
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is larger than readers
-    /// accept, or doesn't fit in a file; [`Io`](crate::ErrorKind::Io) if reading or writing fails;
-    /// [`Cancelled`](crate::ErrorKind::Cancelled) if the operation was cancelled.
+    /// if `PREFIX.cpb` or `PREFIX.pb` exists and would be replaced, unless the file is the source
+    /// or the options allow replacing files; [`NoFolder`](crate::ErrorKind::NoFolder) if the folder
+    /// doesn't exist; [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file has
+    /// changed; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is larger than
+    /// readers accept, or doesn't fit in a file; [`Io`](crate::ErrorKind::Io) if reading or writing
+    /// fails; [`Cancelled`](crate::ErrorKind::Cancelled) if the operation was cancelled.
     fn write_with(
         &self,
         source: impl Into<SplitInput>,

@@ -25,7 +25,7 @@ struct TypeOnTheWay {
     /// The fields that lead to tensors, by field number.
     fields: HashMap<u32, FieldOnTheWay>,
     /// For each member of a oneof, the other members that lead to tensors. A later value of the
-    /// member replaces theirs.
+    /// member replaces the values of the others.
     rivals: HashMap<u32, Vec<u32>>,
     /// Field numbers that lead to the name in a message of this type; `None` if that name isn't
     /// part of tensors' names.
@@ -38,7 +38,8 @@ struct FieldOnTheWay {
     many: Many,
 }
 
-/// The kind of a field, which determines the path step to a value: none, an index, or a key.
+/// The kind of a field, which determines whether the path step to a value has an index, a key, or
+/// neither.
 #[derive(Clone, Copy)]
 enum Many {
     One,
@@ -232,7 +233,8 @@ impl PlacedTensor {
     }
 }
 
-/// Finds tensors like [`tensors_in`], with their ranges in the whole message, which `whole` opens.
+/// Does the same as [`tensors_in`], but also returns the ranges of each tensor in the whole
+/// message, which `whole` opens.
 pub(crate) fn placed_tensors_in<'a>(
     view: &MessageView<'a>,
     rules: &[&'static TensorRule],

@@ -92,8 +92,9 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
-    /// Creates a header whose size follows from its type and shape. The size is 0 if they imply
-    /// none, or it doesn't fit in 64 bits. [`sized`](Self::sized) sets another size.
+    /// Creates a header whose size follows from its type and shape. The size is 0 if the type and
+    /// the shape imply no size, or the size doesn't fit in 64 bits. [`sized`](Self::sized) sets
+    /// another size.
     pub fn new(name: impl Into<String>, dtype: DType, shape: Vec<u64>) -> TensorInfo {
         let elements = elements(&shape);
         let bytes = elements.and_then(|elements| dtype.packed_bytes(elements));

@@ -12,7 +12,8 @@ use crate::io::threads;
 use crate::merge::Buffer;
 use crate::{Error, ErrorKind, Result};
 
-/// Size of a load, which is what a thread reads at a time, in bytes: 8 MiB, in whole huge pages.
+/// Size of a load, in bytes: 8 MiB, a multiple of the size of a huge page. A thread reads one load
+/// at a time.
 const LOAD: u64 = 8 << 20;
 
 /// Size of a huge page, in bytes.
@@ -126,8 +127,8 @@ struct Part<'a> {
 struct ReadQueue<'a> {
     all: Vec<Mutex<Vec<Part<'a>>>>,
     last: Vec<Part<'a>>,
-    /// End of the last added buffer: its offset in the shared allocation, or the total size of all
-    /// buffers.
+    /// End of the last added buffer: its offset in the shared allocation or, for separate buffers,
+    /// the total size of the buffers so far.
     position: u64,
     /// Index of the load that is being filled. A load begins every [`LOAD`] bytes.
     number: u64,

@@ -245,7 +245,8 @@ pub(super) fn check_within(source: &dyn ReadAt, range: &Range<u64>) -> Result<()
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
-/// A writer that forwards only one range of the bytes written to it, and fails on bytes after it.
+/// A writer that forwards only one range of the bytes that it receives, and fails on bytes after
+/// that range.
 struct Window<'a> {
     sink: &'a mut dyn Write,
     /// Number of bytes to skip before the range.

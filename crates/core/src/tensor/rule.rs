@@ -45,8 +45,8 @@ pub struct TensorRule {
     pub elements: &'static [ElementRule],
     /// True if elements of less than 8 bits share bytes.
     pub is_packed: bool,
-    /// True if elements may be missing at the end: they are copies of the last element present, or
-    /// 0 if there is none.
+    /// True if elements may be missing at the end. The missing elements are copies of the last
+    /// element present, or 0 if there is none.
     pub fills_up: bool,
     /// Number of the varint field that is not 0 if the elements are in another file; `None` if the
     /// format has no such field.

@@ -63,9 +63,9 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reads the value of the most recently returned field, which must be small. This also reads
-    /// values that have no path of their own, such as unpacked repeated numbers, which only their
-    /// order distinguishes.
+    /// Reads the value of the most recently returned field, which must be small. Also reads values
+    /// that have no path of their own, such as unpacked repeated numbers: only their order
+    /// distinguishes these values.
     ///
     /// # Errors
     ///

@@ -54,7 +54,7 @@ pub(super) fn locate<I: ElementRuns>(
     Way::new(path, root).follow(cursor, vec![all])
 }
 
-/// A path whose fields have been resolved, for looking it up in many messages.
+/// A path whose fields have been resolved, for looking up the path in many messages.
 #[derive(Default)]
 pub(super) struct Way {
     steps: Vec<WayStep>,

@@ -342,8 +342,8 @@ impl Naming {
         Ok(MemberName { name, detail: None })
     }
 
-    /// Returns `Some(true)` if a member with these bytes has the name `wanted`, `Some(false)` if it
-    /// hasn't, and `None` if this can't be determined quickly. `wanted` must be [readable
+    /// Returns `Some(true)` if a member with these bytes has the name `wanted`, `Some(false)` if
+    /// not, and `None` if this can't be determined quickly. `wanted` must be [readable
     /// text](is_text) of at most `most` bytes.
     pub(crate) fn is_at_once(&self, bytes: &[u8], wanted: &str, most: usize) -> Option<bool> {
         let Naming::Field(path) = self else {

@@ -15,8 +15,8 @@ use crate::{Error, ErrorKind, Result};
 /// Number of bytes to copy at a time.
 const COPY_LEN: usize = 64 << 10;
 
-/// Maximum number of ranges of the message's other fields, which each piece may include. If
-/// elements and other fields alternate millions of times, the ranges would not fit in memory.
+/// Maximum number of ranges of the message's other fields, if the pieces include these fields. If
+/// elements and other fields alternated millions of times, the ranges would take too much memory.
 const MOST_STRETCHES: usize = 1 << 20;
 
 /// Options for dividing a message into pieces.
@@ -110,8 +110,8 @@ pub struct Pieces<'a> {
     stretches: Vec<Range<u64>>,
 }
 
-/// A field that encloses the message with the repeated field. Each piece has the same field around
-/// its elements.
+/// A field that encloses the message with the repeated field. Each piece also contains this field,
+/// around the piece's elements.
 struct Around {
     number: FieldNumber,
     is_group: bool,

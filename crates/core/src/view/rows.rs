@@ -84,7 +84,8 @@ impl Selected<'_> {
     }
 }
 
-/// Appends the fields for which `keep` returns true, of a message with these ranges, to `out`.
+/// Appends to `out` the fields for which `keep` returns true, from the message with the ranges
+/// `pieces`.
 fn copy_fields(
     cursor: &mut WireCursor<Portion<'_>>,
     pieces: &[Range<u64>],

@@ -28,7 +28,7 @@ const COPY_LEN: usize = 64 << 10;
 /// value's content and path are available until the next item is requested.
 pub struct Selected<'a> {
     pub(super) cursor: WireCursor<Portion<'a>>,
-    /// Path of the message with the first field whose elements are iterated over.
+    /// Path of the message that contains the first field whose elements are iterated over.
     prefix: FieldPath,
     pub(super) levels: Vec<Level>,
     pub(super) frames: Vec<Frame>,
@@ -179,7 +179,7 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Returns the first name or string key in a query that matches no element, and up to `most`
+    /// Returns the first of a query's names and string keys that no element has, and up to `most`
     /// names or keys of existing elements, for an error message; `None` if every name matches.
     ///
     /// # Errors
@@ -208,9 +208,9 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Returns a replacement for a query by name that selects nothing: it selects elements by the
-    /// value of one of their string fields instead; `None` if no such query selects anything
-    /// either, or the message's type is unknown.
+    /// Returns a replacement for a query that selects nothing by name. The replacement selects
+    /// elements by the value of one of their string fields. Returns `None` if no such replacement
+    /// selects anything, or the message's type is unknown.
     ///
     /// # Errors
     ///
@@ -282,7 +282,7 @@ impl Selected<'_> {
         path
     }
 
-    /// Appends the step to `path` that leads to the current element at a level.
+    /// Appends to `path` the step that leads to the current element at a level.
     fn add_element(&self, level: usize, path: &mut FieldPath) {
         if let (Some(level), Some(frame)) = (self.levels.get(level), self.frames.get(level)) {
             let mut step = Step::field(level.number);
@@ -435,7 +435,7 @@ impl Selected<'_> {
         None
     }
 
-    /// Advances to the next selected element at a level that contains the queried value. Returns
+    /// Advances at one level: to the next selected element that contains the queried value. Returns
     /// false if there is none.
     fn step(&mut self, depth: usize) -> Result<bool> {
         let (level, frame) = (&self.levels[depth], &mut self.frames[depth]);

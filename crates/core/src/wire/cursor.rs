@@ -364,8 +364,8 @@ pub(crate) fn alike(bytes: &[u8], tag: u8) -> Option<(usize, usize)> {
 }
 
 /// Calls `met` with the tag and the range of the value of each field of a message in memory, until
-/// `met` returns false. Returns `None` for malformed bytes and for groups, which callers pass to a
-/// [`WireCursor`] for an error message.
+/// `met` returns false. Returns `None` for malformed bytes and for groups. Callers then use a
+/// [`WireCursor`], which supports groups and reports errors.
 #[inline]
 pub(crate) fn each_field(
     bytes: &[u8],

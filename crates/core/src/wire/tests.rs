@@ -143,8 +143,8 @@ fn a_megabyte_of_start_group_tags_is_refused_without_using_the_stack() {
 
 #[test]
 fn large_values_are_hopped_over_without_being_read() {
-    /// A message of one 3 GiB value followed by a varint, whose bytes are computed when they are
-    /// read.
+    /// A message of one 3 GiB value followed by a varint. The message's bytes are computed when
+    /// they are read.
     struct Sparse;
     const LEN: u64 = 3 << 30;
     impl record_file::ReadAt for Sparse {

@@ -93,9 +93,10 @@ impl Place {
         Ok(())
     }
 
-    /// Returns the value at the end of a path, after counting each element along the path that
-    /// directly follows the elements of its field. If an index leaves a gap, returns the number of
-    /// its step in the path, and the number of elements in the field.
+    /// Returns the value at the end of a path. If an index along the path equals the number of
+    /// elements in its field, counts one more element. If an index is larger, it leaves a gap:
+    /// returns as error the number of its step in the path, and the number of elements in the
+    /// field.
     fn reach(&mut self, path: &FieldPath) -> Result<&mut Place, (usize, u64)> {
         let mut place = self;
         for (at, step) in path.steps().iter().enumerate() {
@@ -125,7 +126,7 @@ impl Place {
         Ok(())
     }
 
-    /// Sets all numbers of elements in this value to 0.
+    /// Sets the number of elements to 0 in all fields of this value, and of the values inside it.
     fn forget(&mut self) {
         for below in self.fields.values_mut() {
             below.len = 0;

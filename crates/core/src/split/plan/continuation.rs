@@ -1,4 +1,4 @@
-//! Cutting a message with millions of alternating fields in source order, into continuations.
+//! Cutting a message with millions of alternating fields into continuations, in source order.
 //!
 //! A slice contains elements of one field. If other fields are between these elements, a merge
 //! needs the position of each element, and millions of positions don't fit in a trailer. A
@@ -25,8 +25,8 @@ const CHECK_EVERY: u64 = 1 << 16;
 /// Maximum number of pairs of field number and wire type to cache as valid for the message's type.
 const MOST_KNOWN: usize = 1 << 10;
 
-/// The number of runs of fields that messages cut into slices may still have. It is limited, since
-/// each run takes memory.
+/// The number of further runs of fields that are allowed in messages to cut into slices. Runs are
+/// limited, since each takes memory.
 #[derive(Debug)]
 pub(in crate::split) struct RunBudget {
     left: Cell<u64>,
@@ -75,7 +75,7 @@ pub(super) fn cut_in_order_if_needed(
     Ok(Some(marks).filter(|_| runs > MOST_RUNS))
 }
 
-/// Returns the cuts that divide any message into continuations, whatever its content. Merging
+/// Returns the cuts that divide a message into continuations, whatever its content. Merging
 /// continuations is always byte-exact.
 pub(super) fn cut_in_order(source: &Source, options: &SplitOptions) -> Result<Cuts> {
     Ok(cuts_and_runs(source, options)?.0)

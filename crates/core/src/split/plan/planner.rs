@@ -141,9 +141,9 @@ fn decide<P: ComposableSplitter + ?Sized>(
     Ok(decisions)
 }
 
-/// Adds the cuts that the maximum sizes require. With `in_order` (in the extended profile, if no
-/// chunks were added), replaces all cuts with continuations if the message has too many runs of
-/// fields.
+/// Adds the cuts that the maximum sizes require. If the message has too many runs of fields, and
+/// `in_order` is true, replaces all cuts with continuations. `in_order` must be false in
+/// TensorFlow's profile, and if chunks were added.
 fn with_sizes(
     mut marks: Cuts,
     fits: SizeRequests,

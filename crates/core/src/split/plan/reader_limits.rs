@@ -90,7 +90,8 @@ pub(crate) fn check_file_count(files: usize) -> Result<()> {
     Err(Error::new(ErrorKind::LimitExceeded, message))
 }
 
-/// Returns the maximum depth of nested messages with fields in a chunked message.
+/// Returns the maximum depth to which messages nest in a chunked message. Nested messages without
+/// fields don't count.
 fn nesting(message: &ChunkedMessage) -> usize {
     let (mut open, mut deepest) = (vec![(message, 0)], 0);
     while let Some((message, depth)) = open.pop() {

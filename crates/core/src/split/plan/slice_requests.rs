@@ -38,7 +38,7 @@ struct SliceStarts {
 #[derive(Clone, Copy, Debug)]
 struct SliceStart {
     index: u64,
-    /// Start of the run of contiguous elements that ends with this one.
+    /// Start of the run of contiguous elements that ends with this element.
     run: u64,
 }
 

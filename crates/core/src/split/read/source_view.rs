@@ -320,8 +320,8 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// Returns the content's range of the occurrence with the index `piece`; empty if there is
-    /// none.
+    /// Returns the range of the content of the value's occurrence with the index `piece`; empty if
+    /// there is no such occurrence.
     pub(in crate::split) fn content(&self, piece: usize) -> Range<u64> {
         let field = match &self.pieces {
             Pieces::All if piece == 0 => return 0..self.source.size(),
@@ -377,7 +377,8 @@ impl<'a> SourceView<'a> {
         self.find(Parent::View(self), name)
     }
 
-    /// Does the same as [`get`](Self::get), where this message is the view of an element.
+    /// Does the same as [`get`](Self::get), but the result has `element` as its parent. This
+    /// message must be the view of `element`.
     fn get_below<'b>(&self, element: Element<'b>, name: &str) -> Result<Option<SourceView<'b>>>
     where
         'a: 'b,

@@ -9,8 +9,8 @@ use crate::proto::chunk_metadata::ExternalFile;
 use crate::{Error, ErrorKind, Result};
 
 /// Returns the name of a file next to the main file, such as `MAIN.00001-89abcdef.cpb`. The number
-/// follows from `count`, the number of files before it, and the checksum from its size and last
-/// record.
+/// in the name follows from `count`, the number of files before this file. The checksum in the name
+/// follows from the file's size and last record.
 ///
 /// Since the name depends on the content, a new file never replaces a file that the main file of an
 /// earlier split still needs.
@@ -129,8 +129,8 @@ pub(in crate::split) fn done_part(
     })
 }
 
-/// Fails if a file exceeds `max` bytes. `trailer` is the offset of the trailer, which must be in
-/// one file.
+/// Fails if a file exceeds `max` bytes, since a trailer can't continue in another file. `trailer`
+/// is the trailer's offset.
 pub(crate) fn check_size(file: &File, trailer: u64, max: Option<u64>) -> Result<()> {
     let size = file.metadata()?.len();
     match max {

@@ -9,8 +9,8 @@ use crate::split::plan::split_plan::{Content, PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum number of bytes between two spans to read at once. Usually, these are tags and lengths
-/// of a few bytes.
+/// Maximum number of bytes to read at a time between two spans. There are usually only a few bytes,
+/// of tags and lengths.
 const GAP_STEP: u64 = 64 << 10;
 
 /// A range of the source that was read for a chunk, and the checksum of its bytes.

@@ -13,10 +13,11 @@ use crate::{Error, Result};
 
 /// Completed files, and the files they replace.
 ///
-/// The order of the steps guarantees consistency: first, the files with chunks are placed, to which
-/// nothing refers yet; then the main file, by one rename; then the folder is synced; then the old
-/// files are removed. If a step fails, or the process is killed at any time, a reader still finds
-/// either the old message or the new one. After an error, a reader finds the old message.
+/// The order of the steps guarantees consistency: first, the files with chunks, to which nothing
+/// refers yet, are moved into place; then the main file, by one rename; then the folder is synced;
+/// then the old files are removed. If a step fails, or the process is killed at any time, a reader
+/// still finds either the old message or the new one. After an error, a reader finds the old
+/// message.
 #[derive(Debug)]
 pub struct Commit<'a> {
     /// The main file, which ends with the trailer.
@@ -119,7 +120,8 @@ fn is_in_front(sibling: &Sibling<'_>) -> bool {
     sibling.is_preferred && fs::symlink_metadata(sibling.path).is_ok()
 }
 
-/// Moves `main` into place, and removes `preferred`, since readers ignore `main` until then.
+/// Moves `main` into place, and removes `preferred`, since readers ignore `main` while `preferred`
+/// exists.
 fn replace_preferred(main: AtomicFile, preferred: &Path) -> Result<()> {
     let target = main.target().to_owned();
     let was_there = fs::symlink_metadata(&target).is_ok();
@@ -286,9 +288,10 @@ mod tests {
         }
     }
 
-    /// Splits over existing files, once for each call of a kind, which then fails, and checks that
-    /// the result matches what a reader finds. Returns the number of splits that failed, and the
-    /// number of splits that succeeded despite the failing call.
+    /// Splits over existing files repeatedly: each time, another one of the calls of a kind fails.
+    /// Checks that a reader finds the new message if the split succeeds, and the old one if the
+    /// split fails. Returns the number of splits that failed, and the number of splits that
+    /// succeeded despite the failing call.
     fn with_each_failing(call: Call, old: &SplitOptions, new: &SplitOptions) -> (usize, usize) {
         let (mut failed, mut done) = (0, 0);
         for number in 0.. {

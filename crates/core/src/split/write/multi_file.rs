@@ -105,8 +105,8 @@ impl<'a> ChunkFiles<'a> {
         Ok((number, open.unwrap_or(&mut self.main)))
     }
 
-    /// Adds a chunk to the current file's list, if the chunk is in that file and it is not the main
-    /// file.
+    /// Adds a chunk to the current file's list, if the chunk is in that file and the file is not
+    /// the main file.
     pub(crate) fn note(&mut self, info: &ChunkInfo) {
         if let Some((_, open)) = &mut self.open
             && info.file as usize == self.done.len() + 1

@@ -2,8 +2,9 @@
 //!
 //! The hash of a record precedes the record, so a chunk must be read completely before its first
 //! byte is written. Threads prepare chunks ahead of the thread that writes. Compressed chunks are
-//! kept until then, small ones in memory and others in a temporary file. Small uncompressed chunks
-//! are kept in memory; large ones are only hashed, and are read again when they are written.
+//! kept until they are written, small ones in memory and others in a temporary file. Small
+//! uncompressed chunks are kept in memory; large ones are only hashed, and are read again when they
+//! are written.
 
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
@@ -268,7 +269,7 @@ impl<'a> ChunkEncoder<'a> {
     }
 }
 
-/// A reader of a chunk that fails once the operation is cancelled or has failed elsewhere.
+/// A reader of a chunk. Reading fails once the operation is cancelled or has failed elsewhere.
 struct AwaitedChunk<'a, 'b> {
     reader: &'a mut ChunkReader<'b>,
     meter: &'a Meter,

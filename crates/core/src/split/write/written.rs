@@ -46,7 +46,7 @@ pub struct WrittenFile {
     pub path: PathBuf,
     /// Size of the file, in bytes.
     pub size: u64,
-    /// Number of chunks in the file. Chunks that share a record count once.
+    /// Number of chunks in the file. Several chunks that are stored as one record count as one.
     pub chunks: usize,
 }
 

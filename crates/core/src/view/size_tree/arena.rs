@@ -83,8 +83,8 @@ pub(super) struct Facts {
     pub(super) chunks: ChunkSet,
     pub(super) guess: Guess,
     heap: BinaryHeap<Reverse<Kept>>,
-    /// Location of each kept member: occurrences of the repeated fields along its path, and of
-    /// itself.
+    /// Location of each kept member: the occurrences of the repeated fields along its path, the
+    /// last of which is the member itself.
     places: Vec<Vec<Link>>,
 }
 
@@ -114,7 +114,8 @@ pub(super) struct Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Kept {
     size: u64,
-    /// If two members have the same size, the earlier one compares as larger.
+    /// Start of the member, reversed: of two members with the same size, the earlier one compares
+    /// as larger.
     start: Reverse<u64>,
     place: usize,
 }
@@ -131,7 +132,8 @@ pub(super) struct Arena {
     pub(super) chunks: ChunkMap,
     top: usize,
     min_size: u64,
-    /// Content identity from which messages aren't traversed, which limits their number.
+    /// Content identity from which on messages are no longer traversed; a limit on the number of
+    /// messages traversed.
     most_entered: u64,
 }
 
@@ -363,7 +365,7 @@ impl Arena {
             .collect()
     }
 
-    /// Records that the range from `start` to `end` in the input belongs to a node, for its set of
+    /// Adds the chunks that contain the range from `start` to `end` in the input to a node's set of
     /// chunks.
     #[inline]
     pub(super) fn touch(&mut self, id: NodeId, start: u64, end: u64) {

@@ -87,7 +87,8 @@ impl ChunkMap {
         self.starts.is_empty()
     }
 
-    /// Returns the chunk at a position. It also contains the positions up to [`end`](Self::end).
+    /// Returns the chunk at a position. The same chunk contains all further positions up to
+    /// [`end`](Self::end).
     #[inline]
     pub(super) fn at(&mut self, position: u64) -> u32 {
         if !self.found.contains(&position) {

@@ -52,7 +52,8 @@ pub fn measure(
 /// The value to measure: its ranges in an input, and its path in the whole message.
 struct Target<'a> {
     pieces: &'a [Range<u64>],
-    /// True if the value is a message. Its type is `message`; `None` if it is unknown.
+    /// True if the value is a message. `message` is the message's type, or `None` if the type is
+    /// unknown.
     is_message: bool,
     message: Option<MessageDescriptor>,
     path: &'a FieldPath,

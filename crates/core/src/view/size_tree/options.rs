@@ -32,8 +32,8 @@ impl TreeOptions {
         }
     }
 
-    /// Sets the number of largest members to list for each field. Default: [`DEFAULT_TOP`]. For
-    /// each repeated field path, a listed member takes a few hundred bytes of memory.
+    /// Sets the number of largest members to list for each field. Default: [`DEFAULT_TOP`]. Each
+    /// listed member of each repeated field takes a few hundred bytes of memory.
     #[must_use]
     pub const fn top(mut self, members: usize) -> Self {
         self.top = members;

@@ -56,8 +56,8 @@ struct Walk<'a, I> {
 }
 
 impl<I: Input> Walk<'_, I> {
-    /// Traverses a message: directly, the fields whose bytes are all in the input's window; one by
-    /// one, the fields that exceed the window.
+    /// Traverses a message. Fields whose bytes are all in the input's window are traversed
+    /// together, and a field that exceeds the window is traversed separately.
     fn message(&mut self, range: Range<u64>, place: Place) -> Result<()> {
         let mut at = range.start;
         while at < range.end {

@@ -25,7 +25,8 @@ enum LastEntry {
 }
 
 impl Engine<'_> {
-    /// Returns the held members of a group as children, after entering and reducing their content.
+    /// Returns the members in `held` as children of their group, after entering and reducing their
+    /// content.
     pub(super) fn children(
         &self,
         node: &Node,
@@ -207,8 +208,9 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Returns the ordinal of the last entry for each key of the held members, since parsers use
-    /// only the last one. `message` is the type of the values; `None` if they are not messages.
+    /// Returns, for each key of the entries in `held`, the ordinal of the last entry with that key,
+    /// since parsers use only the last one. `message` is the type of the values; `None` if they are
+    /// not messages.
     fn last_keys(
         &self,
         group: &Group,
@@ -259,7 +261,7 @@ impl Engine<'_> {
         Ok(named.collect())
     }
 
-    /// Returns facts about the other pieces of a singular submessage, for each of its pieces.
+    /// Returns, for each piece of a singular submessage, facts about the other pieces.
     fn pieces(&self, group: &Group) -> Result<Vec<Siblings>> {
         let mut counts: Vec<HashMap<FieldNumber, u64>> = Vec::new();
         let mut pieces = WireCursor::new(self.source.input());

@@ -155,9 +155,10 @@ impl<'a> Engine<'a> {
 /// A part of a message that is not moved out of it.
 pub(super) struct Kept {
     pub(super) path: FieldPath,
-    /// Total size of the named values without tags and lengths, in bytes.
+    /// Size of a single member without its tag and length, in bytes; for any other part, the same
+    /// as `whole`.
     pub(super) content: u64,
-    /// Total size including tags and lengths, in bytes.
+    /// Size of the part including tags and lengths, in bytes.
     pub(super) whole: u64,
 }
 

@@ -87,7 +87,7 @@ impl Engine<'_> {
         Ok(!long.is_empty())
     }
 
-    /// Adds the children of a group that could become chunks to `queue`.
+    /// Adds to `queue` those children of a group that could become chunks.
     fn queue(&self, node: &Node, at: usize, queue: &mut BinaryHeap<Candidate>) {
         for (place, child) in node.groups[at].children.iter().enumerate() {
             let candidate = Candidate {
@@ -122,8 +122,8 @@ impl Engine<'_> {
         node.size -= gain;
     }
 
-    /// Moves members of a group that were cut one by one back into the group, since slices will
-    /// contain them. A member that alone exceeds the maximum stays cut.
+    /// Moves members that were cut one by one back into their group, since slices will contain
+    /// them. A member that alone exceeds the maximum stays cut.
     fn take_back(&self, node: &mut Node, at: usize) {
         let max = self.max();
         for child in &mut node.groups[at].children {
@@ -283,8 +283,8 @@ fn best_tail(node: &Node, tails: &mut BinaryHeap<Candidate>) -> Option<Candidate
     }
 }
 
-/// Returns the size in bytes of a group's first member, which slicing never moves out. From a
-/// packed field, all elements can be moved out.
+/// Returns the size in bytes of the part of a group that slicing never moves out: the first member
+/// or, of a packed field, the tag and the length.
 fn first_size(group: &Group) -> u64 {
     let size = match group.children.first() {
         Some(run) if is_packed_run(group, run) => run.outer_with(0),

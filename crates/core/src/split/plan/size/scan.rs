@@ -134,7 +134,7 @@ impl Engine<'_> {
         !self.marks.is_empty() && self.marks.any_within(&(field.start..field.end))
     }
 
-    /// Keeps all members that could become chunks, in groups that can't be sliced, as children.
+    /// Keeps as children all members that could become chunks, in groups that can't be sliced.
     pub(super) fn complete(&self, node: &mut Node) -> Result<()> {
         if node.complete {
             return Ok(());
@@ -390,8 +390,8 @@ impl Found {
         Ok(at)
     }
 
-    /// Tracks which member of a oneof occurred last. It supersedes all earlier members, and also
-    /// its own earlier pieces if another member was in between.
+    /// Tracks which member of a oneof occurred last. That member supersedes all earlier members,
+    /// and also its own earlier pieces if another member was in between.
     fn chosen(&mut self, at: usize) {
         let number = self.groups[at].number;
         if let Some(oneof) = self.oneofs[at] {

@@ -135,8 +135,8 @@ impl Class {
     }
 }
 
-/// A member of a group about which data is kept, since the member is large, or since all members of
-/// the group are kept.
+/// Data about a member of a group. Such data is kept for large members, and in some groups for all
+/// members.
 pub(super) struct Child {
     /// Index of the member among the occurrences of its field in this piece of the message.
     pub(super) ordinal: u64,
@@ -221,7 +221,7 @@ impl Child {
 }
 
 /// Returns the size in bytes of a field with the tag of `field` and a value of `content` bytes. A
-/// field whose value keeps its size also keeps its length prefix, even if it is overlong.
+/// field whose value keeps its size also keeps its length prefix, even an overlong one.
 pub(super) fn field_size(field: &Field, content: u64) -> u64 {
     let tag = field.tag_end - field.start;
     if content == field.value.end - field.value.start {

@@ -187,7 +187,8 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// An element found outside a block, and the bytes buffered after it, unless they are in the block.
+/// The result of a search outside the current block: the element found, the position after it, and
+/// a new block from that position; `None` if the position is in the current block.
 struct Found<'a> {
     element: Option<Result<Element<'a>>>,
     next: u64,
