@@ -242,7 +242,8 @@ impl<W: Write> Write for Metered<'_, W> {
     }
 }
 
-/// A counter for a traversal that may skip bytes or go back: the furthest position reached.
+/// A counter for a traversal that may skip bytes or go back. It counts up to the furthest position
+/// reached.
 #[derive(Debug)]
 pub(crate) struct HighWaterMark {
     meter: Meter,

@@ -155,8 +155,8 @@ fn set_descriptor() -> Result<MessageDescriptor> {
         .ok_or_else(|| invalid("descriptors are not described".into()))
 }
 
-/// Fails if a file imports another that is neither in the set nor in the pool. The pool would only
-/// report the missing types of that file, which is less clear.
+/// Fails if a file imports a file that is neither in the set nor in the pool. The pool would report
+/// only the types that are missing, which is less clear.
 fn check_imports(pool: &DescriptorPool, files: &[Value]) -> Result<()> {
     let files = files.iter().filter_map(Value::as_message);
     let names: BTreeSet<String> = files.clone().map(|file| text(file, number::NAME)).collect();

@@ -18,7 +18,7 @@ pub(crate) struct Condition {
     test: Test,
 }
 
-/// The comparison of a condition.
+/// The comparison that a condition makes.
 #[derive(Clone, Debug, PartialEq)]
 enum Test {
     Is(Expected),

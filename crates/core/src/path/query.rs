@@ -151,8 +151,8 @@ impl PathQuery {
         Some((parent, last))
     }
 
-    /// Returns, for each step with a name or string key, the query up to that step for all elements
-    /// instead, and the name or key.
+    /// Returns a pair for each step with a name or string key: the query that ends with this step
+    /// and selects all elements instead, and the name or key.
     pub(crate) fn named(&self) -> impl Iterator<Item = (PathQuery, &str)> {
         self.steps.iter().enumerate().filter_map(|(at, step)| {
             let name = match &step.pick {
@@ -166,9 +166,9 @@ impl PathQuery {
         })
     }
 
-    /// Returns queries for each step that selects elements by name, one for each string field of
-    /// the elements. The query ends with this step, and selects the elements with the same text in
-    /// that field instead.
+    /// Returns, for each step that selects elements by name, one query for each string field of the
+    /// elements. The query ends with this step, and selects the elements in which the field has the
+    /// name as its value.
     pub(crate) fn valued(&self, root: &MessageDescriptor) -> Vec<PathQuery> {
         let mut found = Vec::new();
         for (at, step) in self.steps.iter().enumerate() {

@@ -151,9 +151,9 @@ impl SplitOptions {
     }
 
     /// Sets the maximum size of a file, in bytes, at least [`LEAST_MAX_FILE_SIZE`]. Default:
-    /// unlimited. If one file isn't enough, the other files are next to the main file `PREFIX.cpb`:
-    /// `PREFIX.00001-89abcdef.cpb` and so on, named by number and content. Requires the extended
-    /// profile.
+    /// unlimited. If one file isn't enough, further files are written next to the main file
+    /// `PREFIX.cpb`: `PREFIX.00001-89abcdef.cpb` and so on, named by number and content. Requires
+    /// the extended profile.
     ///
     /// Chunks are kept small enough to fit in a file.
     #[must_use]

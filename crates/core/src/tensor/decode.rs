@@ -20,7 +20,7 @@ use crate::{Error, ErrorKind, Result};
 const MAX_SHAPE: u64 = 64 << 10;
 
 /// Maximum number of bytes to fill with copies of a tensor's last element: 8 GiB. Without this
-/// limit, a shape that is encoded in a few bytes could require any amount of memory.
+/// limit, a short encoded shape could require any number of copies.
 const LARGEST_FILLED: u64 = 8 << 30;
 
 /// Number of bytes of converted elements to collect for a write: a multiple of every element width.

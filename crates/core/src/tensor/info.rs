@@ -77,7 +77,7 @@ impl fmt::Display for Location {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TensorInfo {
-    /// Name of the tensor. A format whose files may repeat a name makes the names unique.
+    /// Name of the tensor. If a file repeats a name, the names are made unique.
     pub name: String,
     /// Element type.
     pub dtype: DType,

@@ -376,7 +376,7 @@ pub(crate) enum Kindred<'a> {
     Unknown,
 }
 
-/// Returns the field numbers that lead to the field of a message type that looks like a name;
+/// Returns the field numbers that lead from a message type to the field that looks like a name;
 /// `None` if there is no such field.
 pub(crate) fn name_field(message: &MessageDescriptor) -> Option<Vec<u32>> {
     let direct = |message: &MessageDescriptor| {

@@ -363,9 +363,9 @@ pub(crate) fn alike(bytes: &[u8], tag: u8) -> Option<(usize, usize)> {
     (len <= behind.len() - len_len).then_some((1 + len_len, len))
 }
 
-/// Calls `met` with the tag and the range of the value of each field of a message in memory, until
-/// `met` returns false. Returns `None` for malformed bytes and for groups. Callers then use a
-/// [`WireCursor`], which supports groups and reports errors.
+/// Calls `met` for each field of a message in memory, with the field's tag and the range of its
+/// value, until `met` returns false. Returns `None` for malformed bytes and for groups. Callers
+/// then use a [`WireCursor`], which supports groups and reports errors.
 #[inline]
 pub(crate) fn each_field(
     bytes: &[u8],

@@ -1,5 +1,5 @@
 //! The layout of the chunks that result from cuts. Every byte of the source becomes part of the
-//! chunk of the innermost cut span around it, or of the base.
+//! chunk of the innermost cut span around it, or of the base chunk.
 
 use std::ops::Range;
 

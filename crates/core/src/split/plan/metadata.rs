@@ -48,8 +48,8 @@ pub(in crate::split) fn version_def(given: VersionDef, profile: Profile) -> Resu
     }
 }
 
-/// Returns the value of the trailer's field `message` in an extended file. It makes TensorFlow's
-/// reader refuse the file.
+/// Returns the value of the trailer's field `message` in an extended file. This value makes
+/// TensorFlow's reader refuse the file.
 pub(in crate::split) fn refused_message() -> ChunkedMessage {
     ChunkedMessage {
         chunk_index: None,

@@ -1,6 +1,6 @@
 //! Splitters' requests to reduce messages by size. The requests run once all splitters have made
-//! their cuts, so the order of calls doesn't matter, and a child splitter may reduce a message that
-//! its parent reduces, too.
+//! their cuts, so the order of calls doesn't matter, and a child splitter may reduce the same
+//! message as its parent splitter.
 
 use std::cmp::Reverse;
 use std::ops::Range;

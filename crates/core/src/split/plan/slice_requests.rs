@@ -113,8 +113,8 @@ impl Slices {
     }
 }
 
-/// Returns the ranges and the number of a field's elements in a range of a message. The range must
-/// begin at an element.
+/// Returns the ranges of a field's elements in a range of a message, and the number of these
+/// elements. The range of the message must begin at an element.
 fn runs(
     source: &Source,
     range: Range<u64>,

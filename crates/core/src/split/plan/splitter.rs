@@ -127,8 +127,8 @@ where
 
 /// The context of a splitter: the message to split, and the operations on it.
 ///
-/// A child splitter gets a separate context for a message inside this one. The paths of its cuts
-/// still start at the root.
+/// A child splitter gets a separate context for a message inside this message. The paths of its
+/// cuts still start at the root.
 #[derive(Debug)]
 pub struct SplitContext<'a> {
     pub(in crate::split) decisions: &'a mut Decisions,
@@ -271,8 +271,8 @@ impl<'a> SplitContext<'a> {
     /// maximum size.
     ///
     /// The cuts are made after all splitters have returned, so the order of calls doesn't matter,
-    /// and a child splitter may also call this. A message that is already within the maximum is not
-    /// cut.
+    /// and a child splitter may also call this method. A message that is already within the maximum
+    /// is not cut.
     ///
     /// # Errors
     ///

@@ -11,9 +11,9 @@ use crate::path::{FieldRef, parse_entry};
 use crate::wire::{Field, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Returns true if a merge can skip the superseded value at `range`. The value must not be empty,
-/// since it would look like a second placeholder. If it is a message, a merge must be able to
-/// traverse all messages inside it.
+/// Returns true if a merge can skip the superseded value at `range`. A merge can't skip an empty
+/// value, which would look like a second placeholder. It can skip a message only if it can traverse
+/// all messages inside that message.
 pub(in crate::split) fn is_passable(
     source: &Source,
     range: Range<u64>,

@@ -27,7 +27,8 @@ pub struct Commit<'a> {
     /// Path of the message's chunked file, even if `main` is a file in one piece: the other files
     /// from an earlier split are next to this path.
     pub chunked: &'a Path,
-    /// The file with the message in its other form, to be removed; `None` to remove none.
+    /// The file with the message in the form that isn't written, to be removed; `None` to remove
+    /// none.
     pub sibling: Option<Sibling<'a>>,
     /// True if existing files may be replaced.
     pub force: bool,
@@ -49,7 +50,7 @@ pub struct Sibling<'a> {
 pub struct Removed {
     /// Files from an earlier split.
     pub parts: Vec<PathBuf>,
-    /// The file with the message in its other form; `None` if none was removed.
+    /// The file with the message in the form that wasn't written; `None` if none was removed.
     pub sibling: Option<PathBuf>,
 }
 

@@ -102,7 +102,8 @@ pub(in crate::split) fn write(
     Ok(written)
 }
 
-/// Fails if the file with the message's other form exists and may not be removed.
+/// Fails if `sibling`, the file with the message in the form that isn't written, exists and may not
+/// be removed.
 fn check_sibling(sibling: &Path, force: bool) -> Result<()> {
     check_absent(sibling, force)?;
     if sibling.is_dir() {

@@ -22,13 +22,13 @@ pub struct Written {
     pub chunks: Vec<WrittenChunk>,
     /// Size of the message, in bytes.
     pub source_size: u64,
-    /// Size of the file and of the other files that it names, in bytes.
+    /// Total size of the file and of the other files that it names, in bytes.
     pub output_size: u64,
     /// The files with chunks in addition to the main file, in the order of their numbers in the
     /// trailer.
     pub files: Vec<WrittenFile>,
-    /// An existing file with the message in its other form, which was removed because `force` is
-    /// set; `None` if there was none.
+    /// The existing `PREFIX.pb` or `PREFIX.cpb` in the form that wasn't written, removed because
+    /// `force` is set; `None` if there was none.
     pub removed: Option<PathBuf>,
     /// Files from an earlier multi-file split that were removed because `force` is set.
     pub removed_files: Vec<PathBuf>,

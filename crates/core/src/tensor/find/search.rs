@@ -296,7 +296,7 @@ impl<'a, I: Input> Search<'a, I> {
     }
 
     /// Returns the name of a message: the last field at `path`, a path of field numbers. Returns
-    /// `None` if there is none or it is empty.
+    /// `None` if there is no name, or the name is empty.
     fn name(&mut self, pieces: &[Range<u64>], path: &[u32]) -> Result<Option<String>> {
         for piece in pieces.iter().rev() {
             let mut fields =

@@ -207,7 +207,7 @@ fn members(
     changes
 }
 
-/// Returns the maximum size in bytes of a member that the node lacks; `None` if it keeps all
+/// Returns the maximum size in bytes of a member that the node lacks; `None` if the node keeps all
 /// members.
 fn unseen(node: Option<&TreeNode>) -> Option<u64> {
     let node = node?;

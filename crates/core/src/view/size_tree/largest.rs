@@ -18,7 +18,7 @@ const MOST_ENTERED: u64 = 1 << 24;
 /// Maximum number of a tree's largest members to inspect.
 const MOST_MEMBERS: usize = 256;
 
-/// Denominator of a share of a field's size, 1/8. Members with at least this share are named
+/// Denominator of the share 1/8 of a field's size. Members with at least this share are named
 /// separately.
 const TELLING_SHARE: u64 = 8;
 
@@ -51,8 +51,8 @@ pub fn largest(view: &MessageView<'_>, path: &FieldPath) -> Result<Vec<LargePart
 }
 
 /// Adds the largest parts of the value at a path to an error that the value's size caused, unless
-/// the error already names some parts. Leaves other errors unchanged, and any error if the value
-/// can't be measured.
+/// the error already names some parts. Returns the error unchanged in all other cases, and if the
+/// value can't be measured.
 pub fn with_largest(error: Error, view: &MessageView<'_>, path: &FieldPath) -> Error {
     if !error.needs_largest() {
         return error;

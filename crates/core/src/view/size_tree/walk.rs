@@ -31,8 +31,8 @@ impl Place {
     }
 }
 
-/// Traverses a message with these ranges, and adds the sizes of its fields, and of the fields of
-/// nested messages down to `levels` levels, to the sums.
+/// Traverses a message with these ranges. Adds to the sums the sizes of the message's fields, and
+/// of the fields of nested messages down to `levels` levels.
 pub(super) fn walk<I: Input>(
     cursor: &mut WireCursor<I>,
     arena: &mut Arena,

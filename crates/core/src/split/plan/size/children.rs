@@ -143,8 +143,8 @@ impl Engine<'_> {
         Ok(Some(key))
     }
 
-    /// Determines whether a child that is a message, or parts of its content, may become chunks,
-    /// and enters the child.
+    /// Determines whether a child that is a message may become a chunk, and whether parts of its
+    /// content may. Then enters the child if necessary.
     fn go_below(
         &self,
         child: &mut Child,

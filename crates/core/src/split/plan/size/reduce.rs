@@ -68,8 +68,8 @@ impl Engine<'_> {
     }
 
     /// Slices all repeated fields that are larger than one slice, even if the message fits in a
-    /// chunk. Returns true if there are any. Skips packed fields, and fields whose elements are not
-    /// contiguous.
+    /// chunk. Skips packed fields, and fields whose elements are not contiguous. Returns true if
+    /// any field was sliced.
     pub(super) fn slice_long(&self, node: &mut Node) -> Result<bool> {
         let most = self.max_slice();
         let is_long = |at: &usize| {

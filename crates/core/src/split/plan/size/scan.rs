@@ -16,9 +16,9 @@ use crate::{Error, ErrorKind, Result};
 /// Maximum size of a field's tag and length, in bytes.
 const HEADER: u64 = 20;
 
-/// Maximum number of pieces (occurrences that parsers merge) of a singular submessage in which cuts
-/// are made. Writers make one piece. The limit exists since each piece stores facts about all
-/// others.
+/// Maximum number of pieces (occurrences that parsers merge) of a singular submessage. A submessage
+/// in more pieces is not cut. Writers make one piece. The limit exists since each piece stores
+/// facts about all others.
 const MOST_PIECES: u64 = 16;
 
 /// Maximum number of distinct field numbers in a message that is cut. Real types have at most
