@@ -25,8 +25,8 @@ const CHECK_EVERY: u64 = 1 << 16;
 /// Maximum number of pairs of field number and wire type to cache as valid for the message's type.
 const MOST_KNOWN: usize = 1 << 10;
 
-/// The number of further runs of fields that are allowed in messages to cut into slices. Runs are
-/// limited, since each takes memory.
+/// The number of further runs of fields that are allowed in messages that are cut into slices. Runs
+/// are limited, since each takes memory.
 #[derive(Debug)]
 pub(in crate::split) struct RunBudget {
     left: Cell<u64>,

@@ -27,8 +27,8 @@ pub struct Written {
     /// The files with chunks in addition to the main file, in the order of their numbers in the
     /// trailer.
     pub files: Vec<WrittenFile>,
-    /// The existing `PREFIX.pb` or `PREFIX.cpb` in the form that wasn't written, removed because
-    /// `force` is set; `None` if there was none.
+    /// The existing file in the form that wasn't written, `PREFIX.pb` or `PREFIX.cpb`, which was
+    /// removed because `force` is set; `None` if there was none.
     pub removed: Option<PathBuf>,
     /// Files from an earlier multi-file split that were removed because `force` is set.
     pub removed_files: Vec<PathBuf>,

@@ -188,7 +188,7 @@ impl<'a> Elements<'a> {
 }
 
 /// The result of a search outside the current block: the element found, the position after it, and
-/// a new block from that position; `None` if the position is in the current block.
+/// a new block from that position. The block is `None` if the position is in the current block.
 struct Found<'a> {
     element: Option<Result<Element<'a>>>,
     next: u64,
