@@ -1,9 +1,10 @@
 //! Comparing two messages without loading either into memory.
 //!
-//! The comparison ignores the order of fields with different numbers, the order of map entries,
-//! whether numbers are packed, values that a later value supersedes, and whether a field without
-//! presence is absent or has its default value. Floats are compared by their bits. Unknown fields
-//! are compared by field number in wire form, and so are all fields of a message of unknown type.
+//! Both messages are walked side by side. The comparison ignores the order of different fields, the
+//! order of map entries, whether numbers are packed, superseded values, and whether a field without
+//! presence is written if it has its default value. Floats are compared by their bits. Unknown
+//! fields are compared by field number in wire form, and so are all fields of a message of unknown
+//! type.
 //!
 //! Elements of a repeated field are matched by a field that looks like a name, if every element has
 //! a name and the names are unique. Otherwise they are matched by content, so that one inserted
@@ -42,8 +43,8 @@ use crate::wire::{Input, WireCursor};
 pub use difference::{Comparison, Difference, DifferenceKind};
 use walk::{Sides, Walk, first_byte};
 
-/// Compares two messages and returns at most `limit` differences (a limit of 0 counts as 1). Both
-/// messages are parsed as the type of the first view.
+/// Compares two messages, and reports at most `limit` differences (at least one). The type of the
+/// first view applies to both messages.
 ///
 /// # Errors
 ///

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! In files with join version 1, the trailer itself may be in chunks, and chunks may be in other
-//! files. Each of these other files is a record file, too, whose last record identifies the file.
+//! files. Each of these other files is a record file whose last record identifies the file.
 //!
 //! Parsing a [`Trailer`] checks that the bytes are a trailer, that this reader supports the
 //! trailer's version, and that every index and path is in range. [`ChunkedFile`] checks the trailer

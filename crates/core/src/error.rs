@@ -167,7 +167,7 @@ impl Error {
         self.inner.refuses_size && self.inner.largest.is_empty()
     }
 
-    /// Adds the largest parts of the message, which are listed at the end of the error's text.
+    /// Adds the largest parts of the protobuf message. The error lists them at its end.
     #[must_use]
     pub fn with_largest(mut self, parts: Vec<LargePart>) -> Self {
         self.inner.largest = parts;
@@ -219,7 +219,8 @@ impl Error {
         self
     }
 
-    /// Prepends the path of a file to the message, and sets it as the error's [file](Self::file).
+    /// Prepends the path of a file to the error's text, and sets the path as the error's
+    /// [file](Self::file).
     ///
     /// ```
     /// use proto_splitter_core::{Error, ErrorKind};
@@ -235,7 +236,7 @@ impl Error {
     }
 
     /// Prepends the path of the file that was read, as [`in_file`](Self::in_file) does, unless the
-    /// message already names that file, or is about an option or the output.
+    /// error's text already names that file, or the error isn't about it.
     #[doc(hidden)]
     #[must_use]
     pub fn in_file_unless_named(mut self, path: &Path) -> Self {
@@ -253,7 +254,7 @@ impl Error {
         self.in_file(path)
     }
 
-    /// Returns true if the message contains this path at the start of a word.
+    /// Returns true if the error's text contains this path at the start of a word.
     #[doc(hidden)]
     pub fn names(&self, path: &Path) -> bool {
         let (message, path) = (self.to_string(), path.display().to_string());
@@ -261,7 +262,7 @@ impl Error {
         found.any(|at| at == 0 || message[..at].ends_with(' '))
     }
 
-    /// Prepends text to the message: the operation, or the place of the error.
+    /// Prepends `what` to the error's text: the operation, or the place of the error.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {
         self.inner.context = Some(match self.inner.context.take() {
@@ -346,8 +347,7 @@ impl From<record_file::Error> for Error {
     }
 }
 
-/// Returns a copy of this crate's error that caused a record file's error, such as that of a reader
-/// whose bytes were being written; `None` if the cause is another error.
+/// Returns the reader's error if a reader of this crate made a record writer fail.
 fn own_cause(error: &record_file::Error) -> Option<Error> {
     let io = std::error::Error::source(error)?.downcast_ref::<std::io::Error>()?;
     let Inner {

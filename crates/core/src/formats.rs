@@ -1,10 +1,10 @@
 //! Formats and open inputs, independent of any particular format.
 //!
-//! A *format* is a way to store models or messages, such as GraphDef, SavedModel, ONNX or a
-//! checkpoint. Everything specific to a format is in its implementation of the trait [`Format`]:
-//! how to recognize an input, open its message, split the message, name its members, and read a
-//! tensor. Nothing else in the workspace refers to a format by name. A [`Registry`] is a list of
-//! formats; the crate `proto-splitter` has a registry with all built-in formats.
+//! A *format* is a way to store models or messages: GraphDef, SavedModel, ONNX, a checkpoint.
+//! Everything specific to a format is in its implementation of the trait [`Format`]: how to
+//! recognize an input, open its message, split the message, name list elements, and read a tensor.
+//! Nothing else in the workspace refers to a format by name. A [`Registry`] is a list of formats;
+//! the crate `proto-splitter` has one with all built-in formats.
 //!
 //! An open input is an [`Opened`]: a message, an [`Archive`] of named tensors, or both.
 //!
@@ -222,9 +222,8 @@ pub trait Format: Debug + Send + Sync {
         None
     }
 
-    /// Returns true if messages of this type are composed of the content of several files, so that
-    /// no file of the format contains such a message directly. Default: false. A chunked file with
-    /// such a message contains the type's name.
+    /// Returns true if messages of this type are views of several files, and not files themselves.
+    /// Default: false. A chunked file that contains such a message names the message's type.
     fn is_made_of_files(&self, message_type: &str) -> bool {
         let _ = message_type;
         false
@@ -237,7 +236,7 @@ pub trait Format: Debug + Send + Sync {
         None
     }
 
-    /// Returns the rules for naming members of repeated fields and maps, for reports.
+    /// Returns the rules for naming elements of repeated fields and entries of maps in reports.
     fn member_names(&self) -> &'static [NameRule] {
         &[]
     }

@@ -152,7 +152,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// Returns the bits of the number at a byte range, converted as a parser of this kind would.
+/// Returns the bits of a number, as parsers interpret them for numbers of this kind.
 pub(super) fn number<I: Input>(
     cursor: &mut WireCursor<I>,
     value: &Range<u64>,

@@ -61,8 +61,8 @@ pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>
     Some(matches)
 }
 
-/// Matches elements by hashes of their content. The result omits equal elements. Elements that
-/// occur exactly once in each list are anchors; the elements between two anchors are matched in
+/// Matches elements by content. Omits equal elements. Elements that occur once in each list, and in
+/// the same order, divide the lists. The elements between two dividing elements are matched in
 /// order.
 pub(super) fn by_content(a: &[u64], b: &[u64]) -> Vec<Match> {
     let (once_in_a, once_in_b) = (once(a), once(b));

@@ -34,8 +34,8 @@ pub(super) struct Walk<'a> {
     found: Vec<Difference>,
     limit: usize,
     max_depth: u32,
-    /// Progress meter for the first message's bytes; `None` while the fields of a message in memory
-    /// are compared, since all its bytes were counted at once.
+    /// Meter that counts the first message's bytes; `None` inside a message whose bytes are counted
+    /// all at once.
     meter: Option<&'a Meter>,
 }
 

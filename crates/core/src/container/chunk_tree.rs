@@ -38,7 +38,7 @@ pub(crate) struct ChunkRef {
     pub(crate) slice_of: Option<FieldNumber>,
     /// Number of elements in the slice; 0 if the trailer doesn't declare the number.
     pub(crate) elements: u64,
-    /// True if the chunk is appended to the end of its message. The chunk may contain any fields.
+    /// True if the chunk continues its message at the end. Such a chunk may contain any fields.
     pub(crate) tail: bool,
     /// True if the chunk begins within a field that starts in the preceding chunk.
     pub(crate) within: bool,

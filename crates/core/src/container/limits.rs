@@ -92,8 +92,8 @@ impl Limits {
     }
 
     /// Sets the maximum depth of a path, in messages. Default: [`DEFAULT_MAX_MESSAGE_DEPTH`]. Also
-    /// limits the nesting of messages that are compared or measured, up to [`LARGEST_DEPTH_LIMIT`]
-    /// levels.
+    /// limits the nesting of messages that are compared or measured, but to no more than
+    /// [`LARGEST_DEPTH_LIMIT`] levels.
     #[must_use]
     pub const fn max_message_depth(mut self, messages: usize) -> Self {
         self.max_message_depth = messages;
@@ -221,8 +221,7 @@ impl Limits {
         self.max_message_size
     }
 
-    /// Returns the maximum size of the merged message, in bytes; `None` if the limit depends on the
-    /// size of the message's files.
+    /// Returns the maximum size of the merged message, in bytes; `None` for the default.
     pub const fn get_max_merged_size(&self) -> Option<u64> {
         self.max_merged_size
     }

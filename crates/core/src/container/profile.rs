@@ -55,9 +55,9 @@ impl std::str::FromStr for Profile {
     }
 }
 
-/// Returns true if a chunk's path may contain this map key. TensorFlow's Merger truncates integer
-/// keys to an int32, and supports only strings and plain varints. Without the message's type, a
-/// merge can't distinguish zigzag-encoded keys from plain varints.
+/// Returns true if a path may contain this key. TensorFlow's Merger truncates integer keys to
+/// int32, and supports neither zigzag-encoded nor fixed-width keys. A merge without the type can't
+/// distinguish zigzag from plain varints.
 pub(crate) fn key_is_addressable(key: &MapKey, kind: &Kind, profile: Profile) -> bool {
     match profile {
         Profile::TensorFlow => is_plain(kind) && is_small(key),

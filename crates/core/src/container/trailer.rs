@@ -36,7 +36,7 @@ pub enum TrailerUse {
 pub struct ChunkPlace {
     /// Path from the root of the message.
     pub path: FieldPath,
-    /// True if the chunk continues the packed numbers of a repeated field at this path.
+    /// True if the chunk continues a packed run at `path`.
     pub packed: bool,
 }
 
@@ -325,8 +325,8 @@ impl Trailer {
         places
     }
 
-    /// Returns the chunks that are slices of repeated fields. Each item consists of the chunk's
-    /// index, the field, and the declared number of elements (0 if undeclared).
+    /// Returns the declared slices: the index of each chunk, the field of its elements, and their
+    /// number, which is 0 if undeclared.
     pub(crate) fn slices(&self) -> impl Iterator<Item = (usize, FieldNumber, u64)> {
         let chunks = self.tree.ids().flat_map(|id| self.tree.chunks(id));
         chunks.filter_map(|c| {

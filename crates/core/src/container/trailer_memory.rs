@@ -58,8 +58,8 @@ impl Part {
 /// since the smallest message has two bytes, a tag and a length.
 const MOST_FOR_A_BYTE: u64 = 512;
 
-/// Memory for each byte of a trailer, in bytes. A byte outside of a nested message is stored both
-/// as it was read and in a string.
+/// Memory for each byte of a trailer, in addition to the memory for its messages: the byte is
+/// stored as it was read, and again in a string.
 const EACH_BYTE: u64 = 3;
 
 /// Fails if parsing a serialized trailer would use more than `most` bytes of memory.

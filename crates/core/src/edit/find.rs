@@ -140,8 +140,8 @@ impl<'a> Finder<'a> {
             .map_err(|error| error.at_path(shown))
     }
 
-    /// Returns the path at which a query inserts a value. An element may already exist at the path;
-    /// the new value is then inserted before this element.
+    /// Returns the path at which a query inserts a value. If an element exists at this path, the
+    /// value is inserted before the element.
     fn insertion(&self, query: &PathQuery) -> Result<FieldPath> {
         let (parent, last) = query.split_last().ok_or_else(|| whole(query))?;
         match (query.as_path(), &last.pick) {
@@ -280,9 +280,9 @@ impl<'a> Finder<'a> {
         Ok(message)
     }
 
-    /// Calls `found` for each selected occurrence of a field in a message that consists of
-    /// `pieces`. The arguments are the piece that contains the occurrence, and the occurrence.
-    /// `select` selects all occurrences, or only those with an index or a key.
+    /// Calls `found` with each selected occurrence of a field, and with the piece that contains the
+    /// occurrence. The message consists of `pieces`. `select` selects all occurrences, or only
+    /// those with an index or a key.
     fn each(
         &mut self,
         pieces: &[Range<u64>],

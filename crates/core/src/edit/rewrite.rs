@@ -67,10 +67,10 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
         }
     }
 
-    /// Writes the chunks and then the trailer, which is `metadata` with updated chunk entries;
-    /// `kept` contains true for each old chunk that remains. If the message has changed, `changed`
-    /// contains the options for reading it. Also returns the additional files, which don't have
-    /// their final names yet.
+    /// Writes the chunks and then the trailer, which is `metadata` with updated chunk entries.
+    /// `kept` marks the old chunks that remain. If the message has changed, `changed` contains the
+    /// options for reading it. Returns a report, and the files other than the main file; these have
+    /// no names yet.
     pub(super) fn run(
         self,
         contents: &[Content<'_>],

@@ -435,8 +435,8 @@ impl Search<'_> {
         Ok(Some(count))
     }
 
-    /// Omits the places below the elements of a slice's field, from index `from` on; if that is
-    /// `None`, below all elements.
+    /// Leaves out the places in the elements of a slice's field from the index `from` on, or in all
+    /// elements for `None`.
     fn unplace(&mut self, id: NodeId, slice: &ChunkRef, from: Option<u64>) {
         let tree = self.trailer.chunk_tree();
         for &child in tree.children(id) {

@@ -29,7 +29,7 @@ pub(super) struct Splice {
     /// Range of the changed field; for an insertion, the content of the message that receives the
     /// field.
     pub(super) at: Range<u64>,
-    /// Range to remove. It is within one message, and excludes the lengths of enclosing messages.
+    /// Range to remove, within one message. It doesn't include the lengths of enclosing fields.
     pub(super) range: Range<u64>,
     pub(super) with: Vec<Replacement>,
     /// Range of the packed numbers that contain the changed number; `None` if no packed number is

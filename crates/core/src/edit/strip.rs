@@ -19,7 +19,7 @@ pub(super) struct Stripper<'a> {
     /// Minimum size of a value to strip, in bytes; `None` if only tensors are stripped.
     least: Option<u64>,
     rules: &'a [&'static TensorRule],
-    /// Types that contain tensors, directly or nested.
+    /// Names of the types that contain tensors, directly or in nested messages.
     leads: HashSet<String>,
     meter: &'a Meter,
     pub(super) found: Vec<Splice>,

@@ -5,8 +5,7 @@ use crate::path::FieldPath;
 use crate::proto::{ChunkMetadata, ChunkedMessage};
 use crate::{Error, ErrorKind, Result};
 
-/// Returns the index of the chunk that replaces an empty value at this path; `None` if there is
-/// none. If there are several such chunks, returns the first.
+/// Returns the first chunk, in index order, that would fill an empty value at this path.
 pub(super) fn filler(trailer: &Trailer, path: &FieldPath) -> Option<usize> {
     let at = |place: &crate::container::ChunkPlace| place.path == *path && !place.packed;
     trailer

@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind, Result};
 /// Number of bytes at each end of a file that a format can inspect: 4 KiB.
 const END_LEN: u64 = 4 << 10;
 
-/// A format's confidence that it recognizes an input, in ascending order.
+/// A format's confidence that it recognizes an input. The variants are in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Confidence {
     /// The name matches, but other formats use such names, too.
@@ -168,9 +168,9 @@ impl<'a> Candidate<'a> {
         Ok(Candidate::of(path, CandidateKind::File, size, bytes))
     }
 
-    /// Sets the function that opens the other files of a message in chunks, given their names in
-    /// the trailer. An input that [isn't a local file](Self::of_source) uses this function. Without
-    /// it, such an input can't be opened if its message is in several files.
+    /// Sets the function that opens a file by its name in the trailer of a message in chunks, for
+    /// an input that [isn't a file](Self::of_source). Without this function, a message in several
+    /// files can't be opened.
     #[must_use]
     pub fn beside(mut self, open: impl Fn(&str) -> Result<Arc<dyn ReadAt>> + 'a) -> Self {
         self.beside = Some(Box::new(open));

@@ -90,7 +90,7 @@ impl ConvertOptions {
         Err(Error::new(ErrorKind::InvalidConfig, message))
     }
 
-    /// Sets a format-specific setting. Default: no settings.
+    /// Sets the value of a format-specific setting. Default: no settings.
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.insert(name.into(), value.into());

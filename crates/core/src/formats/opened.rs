@@ -301,9 +301,9 @@ impl Opened {
         self.message.is_some()
     }
 
-    /// Returns true if the input's format describes it better than a generic message report does:
-    /// for an archive, for a message composed of several files, and, unless the caller specified
-    /// the message's type, for a message with named tensors.
+    /// Returns true if the input's format describes the input better than a generic message report
+    /// does: if there is no message, or the message is composed of several files, or the input has
+    /// an archive and the caller didn't give the message's type.
     pub fn is_described_by_format(&self) -> bool {
         !self.is_single() || (self.archive.is_some() && !self.is_type_given())
     }
@@ -381,8 +381,8 @@ impl Opened {
         self.message()?.stored.view(options)
     }
 
-    /// Measures the message, or the value at a path, by field. Elements and map entries are named
-    /// according to the formats' rules.
+    /// Measures the message, or the value at a path, by field. Elements and map entries have the
+    /// names that the formats define.
     ///
     /// # Errors
     ///

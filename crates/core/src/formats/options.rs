@@ -95,8 +95,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether files that the input refers to may be missing. Default: false, meaning that
-    /// opening fails if such a file is missing.
+    /// Sets whether files that the input refers to may be missing. Default: no, so that opening
+    /// fails if one is missing.
     #[must_use]
     pub const fn allow_missing_files(mut self, allow: bool) -> Self {
         self.allow_missing_files = allow;
@@ -111,7 +111,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets a format-specific setting. Default: no settings. Formats ignore settings with unknown
+    /// Sets the value of a format-specific setting. Default: no settings. Formats ignore unknown
     /// names.
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {

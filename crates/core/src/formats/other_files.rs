@@ -54,9 +54,8 @@ impl Registry {
     /// file of any format. The error describes the actual kind of file, if known. `companion` is
     /// the file that accompanies the input.
     ///
-    /// Reads only the beginning and the end of the file. Accepts folders, and content that a format
-    /// is [certain](Confidence::Certain) of. Doesn't check chunks: opening a file in chunks checks
-    /// them.
+    /// Reads only the beginning and the end of the file, which formats use for recognition. Accepts
+    /// folders, and content that a format is certain of. Files in chunks are not checked.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -171,7 +170,7 @@ impl Input for Front<'_> {
 }
 
 /// Adds a description of the actual kind of file, if known, to the error for a file that was
-/// expected to be in chunks.
+/// supposed to be in chunks.
 pub(super) fn no_chunks(error: Error, candidate: &Candidate<'_>) -> Error {
     let what = match (error.kind(), candidate.size()) {
         (ErrorKind::NotChunked, 0) => Some("it is empty".to_owned()),
@@ -289,7 +288,7 @@ fn flatbuffer(head: &[u8], size: u64) -> Option<&str> {
     }
 }
 
-/// Returns the beginning of a file as text; `None` if the file doesn't begin with printable UTF-8.
+/// Returns the beginning of a file as text; `None` if it isn't text.
 fn text(head: &[u8]) -> Option<&str> {
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,

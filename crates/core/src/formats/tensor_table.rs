@@ -23,8 +23,8 @@ pub(super) type Shared = Arc<dyn ReadAt>;
 #[derive(Debug)]
 pub(super) struct TensorTable {
     tensors: Vec<PlacedTensor>,
-    /// Index in `tensors` by the tensor's name, and also by its path unless another tensor has the
-    /// path as its name.
+    /// Index of each tensor, by its name, and also by its path unless the path is another tensor's
+    /// name.
     by_name: HashMap<String, usize>,
     /// The message that contains the tensors. Their places are byte ranges of this message.
     message: MessageReader,

@@ -21,7 +21,7 @@ pub(crate) struct FilePool {
     open: Mutex<Vec<(usize, Arc<File>)>>,
 }
 
-/// A file in a [`FilePool`], which is opened again to read it if it was closed.
+/// A file in a [`FilePool`]. Reading the file opens it again if it was closed.
 #[derive(Debug)]
 pub(crate) struct PooledFile {
     pool: Arc<FilePool>,

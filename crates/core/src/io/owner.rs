@@ -1,10 +1,11 @@
-//! Identifiers of processes that write files, made of host and process number. They are recorded
-//! for file systems on which other hosts can't tell from locks whether a process is still running.
+//! Identifiers of processes that write files, composed of the host and the process number. They are
+//! recorded for file systems on which other hosts can't tell from locks whether a process is still
+//! running.
 
 use std::fmt;
 
-/// A unique identifier of a process: no other process on any host has the same one, past or
-/// present.
+/// A unique identifier of a process: no other process on any host has, or has had, the same
+/// identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     /// Hash of the host's name, its boot ID and the PID namespace of the process. Process numbers

@@ -70,8 +70,8 @@ pub(crate) fn check_against_root<S: ReadAt>(
     Ok(problems)
 }
 
-/// Returns the hash of every chunk, as leaves of a Merkle tree. Also compares all chunks with their
-/// checksums.
+/// Returns the hashes of all chunks, which are the leaves of a Merkle tree. Also compares all
+/// chunks with their checksums.
 ///
 /// # Errors
 ///
@@ -117,8 +117,8 @@ fn leaves<S: ReadAt>(
 }
 
 impl RequiredRoot {
-    /// Returns the hashes of all chunks that are stored in the file. Fails if the stored nodes of
-    /// the Merkle tree don't lead to the root.
+    /// Returns the hashes of all chunks, as stored in the file. Fails if the stored nodes of the
+    /// Merkle tree don't lead to the root.
     fn stored_leaves<S: ReadAt>(&self, store: &RecordStore<S>) -> Result<Vec<Hash>> {
         let chunks = store.trailer().metadata().chunks.len();
         let nodes = self.stored_nodes(store.record_file())?;

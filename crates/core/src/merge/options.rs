@@ -4,7 +4,7 @@ use crate::merge::read_options::ReadOptions;
 
 /// Options for reading a message with a [`Merger`](super::Merger), and for writing it.
 ///
-/// Functions that only read accept [`ReadOptions`]. These convert to `MergeOptions` with default
+/// Functions that only read accept [`ReadOptions`], which convert to `MergeOptions` with default
 /// options for writing.
 ///
 /// ```

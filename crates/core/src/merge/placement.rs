@@ -62,7 +62,7 @@ impl Placement<'_> {
     }
 }
 
-/// Sets the type of the chunks that contain a scalar value, rather than a message, to BYTES.
+/// Sets the type to BYTES for every chunk that contains a scalar value rather than a message.
 fn note_values(
     message: &ChunkedMessage,
     descriptor: &MessageDescriptor,

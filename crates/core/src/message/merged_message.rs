@@ -124,7 +124,8 @@ impl<S: ReadAt> MergedMessage<S> {
         }
     }
 
-    /// Makes the message compare its checksum once all of its bytes have been read.
+    /// Adds the checksum of the message, which is compared once all bytes of the message have been
+    /// read.
     fn summed(self) -> Self {
         let sum = WholeSum::of(self.file.trailer(), self.total_size());
         MergedMessage { sum, ..self }

@@ -27,8 +27,8 @@ use crate::{Error, ErrorKind, Result};
 /// Files are named by their prefix. A merger reads `PREFIX.cpb` if it exists, else `PREFIX.pb`,
 /// which is the message itself. The name of an existing `.cpb` or `.pb` file always means that
 /// file, even if the name is also the prefix of another file: `x.pb` doesn't mean `x.pb.cpb`. If
-/// neither exists, a file with exactly the given name, such as `x.onnx`, is read; [`is_chunked`]
-/// detects how it is stored.
+/// neither `PREFIX.cpb` nor `PREFIX.pb` exists, a file with exactly the given name, such as
+/// `x.onnx`, is read; [`is_chunked`] detects how that file is stored.
 ///
 /// ```
 /// use proto_splitter_core::merge::Merger;
@@ -225,7 +225,7 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if `PREFIX.cpb`, `PREFIX.pb` and `PREFIX` don't exist, or reading or
+    /// [`ErrorKind::Io`] if none of `PREFIX.cpb`, `PREFIX.pb` and `PREFIX` exists, or if reading or
     /// writing fails; damage in the file; [`ErrorKind::InvalidMessage`] if the file is neither in
     /// chunks nor a message, before anything is written; [`ErrorKind::SchemaNeeded`] if the merge
     /// depends on the type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the written bytes

@@ -32,8 +32,8 @@ struct Builder<'a> {
     /// Chunks with their nodes, in the order in which the message lists them.
     chunks: Vec<(NodeId, ChunkRef)>,
     hashes: RandomState,
-    /// Nodes, keyed by the hash of their parent and step, or by the next free number after a
-    /// collision. A map keyed by steps would copy every step.
+    /// Nodes, keyed by the hash of their parent and step or, after a collision, by the next free
+    /// number. A map keyed by steps would copy every step.
     by_hash: HashMap<u64, NodeId, BuildHasherDefault<AsHash>>,
     /// Nodes on the path of the previous field; the next path usually shares a prefix with it.
     way: Vec<NodeId>,
@@ -331,7 +331,8 @@ impl Builder<'_> {
     }
 }
 
-/// Converts an index to 32 bits. The numbers of nodes and chunks were checked when each was added.
+/// Converts an index to 32 bits. Every index fits, since the numbers of nodes and chunks were
+/// checked.
 fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -126,8 +126,8 @@ impl ChunkTree {
     }
 }
 
-/// Converts the length of a list to 32 bits. No list of the pruned tree is longer than the
-/// original, whose length fits in 32 bits.
+/// Converts the length of a list to 32 bits. No list of the pruned tree is longer than the same
+/// list of the whole tree, whose length fits in 32 bits.
 fn len<T>(list: &[T]) -> u32 {
     u32::try_from(list.len()).unwrap_or(u32::MAX)
 }

@@ -6,10 +6,11 @@ use super::hashing::{HASH_LEN, Hash, Hashing};
 
 /// The levels of a Merkle tree with a given number of leaves.
 ///
-/// Level 0 consists of the leaves. Each higher level has one node for every two nodes on the level
-/// below; if the level below has an odd number of nodes, its last node is repeated unchanged. This
-/// is the same tree as in RFC 9162, section 2.1.1, which splits `n` leaves at the largest power of
-/// two below `n`, since the complete subtrees on the left are the same.
+/// Level 0 consists of the leaves. Each higher level has one node for every two nodes of the level
+/// below. If that level has an odd number of nodes, its last node is repeated unchanged on the
+/// higher level. The result is the tree of RFC 9162, section 2.1.1. The RFC splits the leaves at
+/// the largest power of two below their number, which leads to the same complete subtrees on the
+/// left.
 ///
 /// The levels are stored one after the other, from the leaves up, without the root, so that the
 /// offset of a node can be computed from the number of leaves.

@@ -18,7 +18,7 @@ use crate::{Error, ErrorKind, Result};
 /// The text form is 64 hexadecimal digits.
 ///
 /// All hashes are SHA-256, with the prefixes and the tree shape from RFC 9162 (and from RFC 6962
-/// before it). Transparency logs use them, as does the format of signatures that OpenSSF Model
+/// before it). Transparency logs use SHA-256, as does the format of signatures that OpenSSF Model
 /// Signing writes, and processors have instructions for SHA-256. A root can be recomputed with a
 /// few lines of code in any language. With `||` for concatenation:
 ///
@@ -44,12 +44,12 @@ use crate::{Error, ErrorKind, Result};
 /// the root. Everything else affects the root: the chunks' bytes, number and order, their types and
 /// paths, and the message's type and schema.
 ///
-/// The trailer doesn't store the root itself. It stores the roots of two subtrees in
-/// `ChunkMetadata.merkle_tree`, from which the root follows: `chunks` and `leaf(metadata)`. The
-/// other nodes of the chunks' tree are in a separate record before the trailer: the leaves in
-/// order, then each level above them, without the root. The record is uncompressed, alone in its
-/// record chunk, and not a chunk of the message. A node without a sibling is repeated unchanged on
-/// the next level. So the offset of every node can be computed, and checking one of `n` chunks
+/// The trailer doesn't store the root itself. It stores the roots of two subtrees, `chunks` and
+/// `leaf(metadata)`, in `ChunkMetadata.merkle_tree`. The root follows from these two and the
+/// trailer. The other nodes of the chunks' tree are in a separate record before the trailer: the
+/// leaves in order, then each level above them, without the root. The record is uncompressed, alone
+/// in its record chunk, and not a chunk of the message. A node without a sibling is repeated
+/// unchanged on the next level. So the place of every node is known, and checking one of `n` chunks
 /// reads at most log2(n) nodes, rounded up.
 ///
 /// ```

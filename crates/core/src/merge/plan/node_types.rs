@@ -23,7 +23,7 @@ pub(in crate::merge) struct NodeType {
 /// The types of all nodes in the tree.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct NodeTypes {
-    /// Empty if the type is unknown, or irrelevant.
+    /// Types by node; empty if the message's type is unknown or irrelevant.
     types: Vec<NodeType>,
 }
 

@@ -169,8 +169,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         })
     }
 
-    /// Counts the elements of a slice without parsing the slice, and returns true, if the trailer
-    /// has their number and no path leads to one of them.
+    /// If the trailer has the number of elements in a slice, and the next path leads to an element
+    /// after the slice, adds that number to the count without parsing the slice, and returns true.
     fn passes_over(&mut self, node: NodeId, number: FieldNumber, slice: &ChunkRef) -> bool {
         let (tree, children) = (self.tree, self.tree.children(node));
         let Some(want) = self.state(node).want_mut(number) else {

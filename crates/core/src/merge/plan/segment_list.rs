@@ -10,8 +10,8 @@ use crate::spans::{SourceId, SpanList};
 use crate::wire::{FieldNumber, WireType, tag, varint_len};
 use crate::{Error, ErrorKind, Result};
 
-/// The ID of a use: a byte range of a chunk that occurs once in the output, or a message that the
-/// merge creates.
+/// The ID of a use. A use is one occurrence, in the output, of a byte range of a chunk, or a
+/// message that the merge creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::merge) struct UseId(u32);
 
@@ -255,7 +255,7 @@ struct Cursor {
     id: UseId,
     position: u64,
     edit: usize,
-    /// Number of the group that the current edit opened, and whose end tag is still missing.
+    /// Field number of the group that the current edit opened and whose end tag is still missing.
     end_tag: Option<FieldNumber>,
 }
 

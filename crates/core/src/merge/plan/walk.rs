@@ -210,7 +210,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         }
     }
 
-    /// Leaves a length-delimited message at its end. Returns true if no enclosing message is left.
+    /// Leaves a length-delimited message at its end. Returns true if there is no enclosing message.
     fn leave(&mut self) -> Result<bool> {
         let Some(level) = self.levels.pop() else {
             return Ok(true);

@@ -8,7 +8,7 @@ use super::required_root::RequiredRoot;
 use crate::container::schema_in;
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size of file metadata to read, in bytes: enough for thousands of schema files.
+/// Maximum size of file metadata to read, in bytes: 64 MiB, enough for thousands of schema files.
 const MAX_METADATA_SIZE: u64 = 64 << 20;
 
 /// Returns the types in the schema that a file embeds; `None` if the file embeds no schema. Fails

@@ -11,8 +11,8 @@ use crate::{Error, ErrorKind, Result};
 /// A cache of decoded record chunks that contain several records, so that nearby reads decode a
 /// record chunk only once.
 ///
-/// Keeps the most recently used record chunks, up to `max_size` bytes. Always keeps the last one,
-/// since decoding it has already used the memory.
+/// Keeps the most recently used record chunks, up to `max_size` bytes. Always keeps the most recent
+/// one, since decoding it has already used the memory.
 #[derive(Debug)]
 pub(in crate::merge) struct RecordChunkCache {
     max_size: u64,

@@ -29,7 +29,7 @@ pub struct RecordStore<S> {
     pub(in crate::merge) parts: Vec<Part<S>>,
     pub(in crate::merge) trailer: Trailer,
     pub(in crate::merge) records: Records,
-    /// Offsets of the record chunks in the main file that contain parts of the trailer, including
+    /// Offsets, in the main file, of the record chunks that contain parts of the trailer, including
     /// the last record.
     pub(in crate::merge) trailer_chunks: Vec<u64>,
     pub(in crate::merge) cache: RecordChunkCache,
@@ -102,8 +102,8 @@ impl<S: ReadAt> RecordStore<S> {
         record.map(|record| record.position)
     }
 
-    /// Returns the offsets of the record chunks in a file that contain the trailer or, in a file
-    /// without the trailer, the last record. Files are numbered as in
+    /// Returns, for one file, the offsets of the record chunks that contain the trailer or, if the
+    /// file has no trailer, the last record. Files are numbered as in
     /// [`record_files`](Self::record_files).
     pub(crate) fn trailer_chunks(&self, file: usize) -> Vec<u64> {
         match self.part(file) {

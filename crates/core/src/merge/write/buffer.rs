@@ -46,8 +46,8 @@ impl Buffer {
         }
     }
 
-    /// Allocates memory for a message of `total` bytes from a file of `stored` bytes. If this ratio
-    /// is implausible, returns [`Buffer::Growing`].
+    /// Allocates memory for a message of `total` bytes from a file of `stored` bytes. If the ratio
+    /// of these sizes is implausible, returns [`Buffer::Growing`].
     pub(crate) fn reserve(total: u64, stored: u64, options: &ReadOptions) -> Result<Buffer> {
         let out = reserve(total, stored, options)?;
         let believed = usize::try_from(total).ok();

@@ -26,8 +26,8 @@ pub(in crate::merge) struct ChecksumPass {
     /// crc32c of every segment of the plan that comes from a readable chunk; 0 for all other
     /// segments.
     pub(in crate::merge) crcs: Vec<u32>,
-    /// Number of the first field in each chunk; `None` if the chunk was not in memory as a whole,
-    /// or has no field.
+    /// Field number of the first field in each chunk; `None` if the chunk was not in memory as a
+    /// whole, or has no field.
     pub(in crate::merge) first_fields: Vec<Option<FieldNumber>>,
     /// Number of elements in each requested slice, by chunk. Slices that aren't messages are
     /// absent.
@@ -38,7 +38,7 @@ pub(in crate::merge) struct ChecksumPass {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::merge) struct ChecksumRequest<'a> {
     pub(in crate::merge) plan: Option<&'a MergePlan>,
-    /// The slices whose elements have to be counted: the number of the elements' field, by chunk.
+    /// The slices whose elements have to be counted: the field number of the elements, by chunk.
     pub(in crate::merge) slices: &'a HashMap<usize, FieldNumber>,
 }
 

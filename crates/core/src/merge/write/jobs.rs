@@ -45,7 +45,7 @@ impl<P> Jobs<P> {
 
     /// Adds a range of a source, divided into the source's extents, so that each extent is read
     /// with one call, by any thread. Small adjacent extents form one piece. `place` returns the
-    /// destination of the next bytes, given their number.
+    /// destination of the next bytes, given the number of these bytes.
     pub(super) fn add_extents(
         &mut self,
         chunk: usize,

@@ -7,8 +7,8 @@ use crate::container::Trailer;
 use crate::io::CrcOfPieces;
 use crate::{Error, ErrorKind, Result};
 
-/// The crc32c of a message that is read in parts. The read that completes the message compares it
-/// with the crc32c that the trailer stores. Any thread may read any part, in any order.
+/// The crc32c of a message that is read in parts. The read that completes the message compares the
+/// crc32c with the one that the trailer stores. Any thread may read any part, in any order.
 #[derive(Debug)]
 pub(crate) struct WholeSum {
     expected: u32,

@@ -41,7 +41,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// Returns the bucket of a field. If the field has no bucket yet, creates it with `nothing`.
+    /// Returns the bucket of a field. If the field has no bucket yet, creates one with `nothing`.
     fn of(&mut self, number: u32, nothing: impl FnOnce() -> Bucket) -> &mut Bucket {
         self.known.entry(number).or_insert_with(nothing)
     }

@@ -73,8 +73,8 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// Uses several threads. Returns all problems: an empty list if the root was computed from this
     /// file.
     ///
-    /// Checks only what the root covers: [`verify`](Self::verify) compares the same hashes and
-    /// checks everything else, but without an expected root.
+    /// Checks only what the root covers. [`verify`](Self::verify) compares the same hashes, but
+    /// without an expected root, and also checks everything else.
     ///
     /// # Errors
     ///
