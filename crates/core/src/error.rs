@@ -15,7 +15,7 @@ pub use newtypes::{ChunkIndex, MessageOffset};
 pub enum ErrorKind {
     /// The bytes of a message break the protobuf wire format, or don't match their declared type.
     InvalidMessage,
-    /// A field path can't be parsed, or doesn't exist in its message or type.
+    /// A field path can't be parsed, or doesn't exist in the message or its type.
     InvalidPath,
     /// A part of the message exceeds the maximum chunk size and can't be cut.
     Uncuttable,
@@ -46,7 +46,7 @@ pub enum ErrorKind {
     Record,
     /// Reading or writing failed in the operating system.
     Io,
-    /// The input is not a local file, and its format can only be read from a local file.
+    /// The input is not a local file, but its format can only be read from local files.
     NeedsFile,
     /// The operation was [cancelled](crate::progress::CancelToken::cancel).
     Cancelled,

@@ -282,8 +282,8 @@ pub trait Format: Debug + Send + Sync {
         &[]
     }
 
-    /// Returns the forms in which the format can write messages of any other format, for example
-    /// messages with a repeated field. Default: none.
+    /// Returns the forms in which the format can write suitable messages of any other format, for
+    /// example messages with a repeated field. Default: none.
     fn targets_of_any(&self) -> &'static [ConvertTarget] {
         &[]
     }

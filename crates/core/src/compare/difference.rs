@@ -56,7 +56,8 @@ pub enum DifferenceKind {
 }
 
 impl DifferenceKind {
-    /// Describes the difference as text. `first` and `second` are the names of the two messages.
+    /// Returns a description of the difference, in which `first` and `second` are the names of the
+    /// two messages.
     pub fn said<'a>(&'a self, first: &'a str, second: &'a str) -> impl fmt::Display + 'a {
         Description {
             how: self,

@@ -24,7 +24,7 @@ const LONGEST_NAME: usize = 4 << 10;
 /// Maximum length of a name in a report, in characters. Longer names are shortened.
 const SHOWN_NAME: usize = 200;
 
-/// A repeated field to compare, and the field that contains an element's name.
+/// The elements of a field, and the field that contains their names.
 struct List<'a> {
     field: &'a FieldRef,
     kind: Kind,

@@ -138,8 +138,7 @@ impl Limits {
         self
     }
 
-    /// Sets whether the main file may refer to files with chunks outside its folder. Default:
-    /// false.
+    /// Sets whether the main file may name files with chunks outside of its folder. Default: no.
     #[must_use]
     pub const fn allow_outside(mut self, allow: bool) -> Self {
         self.allow_outside = allow;
@@ -205,7 +204,7 @@ impl Limits {
         self.max_files
     }
 
-    /// Returns true if the main file may refer to files with chunks outside its folder.
+    /// Returns true if the main file may name files with chunks outside of its folder.
     pub const fn get_allow_outside(&self) -> bool {
         self.allow_outside
     }

@@ -1,5 +1,5 @@
-//! Merkle roots: a hash of a whole chunked message, against which every chunk can be checked
-//! separately.
+//! Merkle roots. A Merkle root is one hash of a whole message in chunks, against which any part of
+//! the message can be checked.
 
 mod hashing;
 mod known_nodes;

@@ -15,8 +15,8 @@ use crate::proto::{ChunkMetadata, ChunkedMessage, VersionDef};
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// Highest join version that this reader supports. A file whose `bad_consumers` include this
-/// version is refused.
+/// Highest join version that this reader supports. It is also the consumer version that the reader
+/// compares with `bad_consumers`.
 pub const MAX_JOIN_VERSION: i32 = 1;
 
 /// The scope of a trailer: the whole message, or a part of the message.
@@ -104,8 +104,8 @@ impl Trailer {
         Trailer::parse_level(bytes, limits)?.in_one_piece()
     }
 
-    /// Parses the last record of a file, whose trailer may itself be in chunks. The metadata in the
-    /// record then describes the chunks of the trailer.
+    /// Parses the last record of a file, whose trailer may itself be in chunks. In that case, the
+    /// metadata in the record describes the chunks of the trailer.
     pub(crate) fn parse_level(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
         let no_trailer = |error: &dyn std::fmt::Display| {
             let message = format!("the last record is not a trailer: {error}");
@@ -367,7 +367,7 @@ impl Trailer {
     }
 }
 
-/// Checks the parts of the metadata that only join version 1 allows.
+/// Checks the parts of the metadata that only join version 1 has.
 fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits) -> Result<()> {
     let ChunkMetadata {
         files,
@@ -417,8 +417,7 @@ fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits
 /// Maximum length of a type name or file name, in bytes.
 const LONGEST_NAME: usize = 64 << 10;
 
-/// Fails if a name is longer than [`LONGEST_NAME`], since every error message about the file would
-/// contain the name.
+/// Fails if a name is absurdly long, since every error about the file would repeat the name.
 fn check_names(metadata: &ChunkMetadata) -> Result<()> {
     let files = metadata.files.iter().map(|file| &file.path);
     let mut names = files.chain([&metadata.message_type]);

@@ -140,7 +140,7 @@ impl Changes {
         self
     }
 
-    /// Sets rules for finding elements by name, in addition to fields that look like names.
+    /// Sets rules that determine the names of elements, in addition to fields that look like names.
     #[must_use]
     pub fn names(mut self, names: Vec<NameRule>) -> Self {
         self.names = names;

@@ -51,7 +51,7 @@ pub(super) fn check_value<V: ReadAt + ?Sized>(value: &V, place: &Place) -> Resul
     check_as(value, place.field.wire_type, place.kind.as_ref())
 }
 
-/// Fails if a value doesn't have the form that a wire type and, if known, a type require. See
+/// Fails if a value doesn't have the form that this wire type and, if known, this kind require. See
 /// [`check_value`].
 pub(super) fn check_as<V: ReadAt + ?Sized>(
     value: &V,

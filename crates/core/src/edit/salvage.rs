@@ -183,8 +183,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads these chunks, all of which are in the same file. Opening a file checks every chunk in
-    /// its metadata; if that fails, reads each half of the chunks separately.
+    /// Reads these chunks, which are in one file. If the file can't be opened with all of the
+    /// chunks, opens it with fewer, since opening a file checks all the chunks in its metadata.
     fn of_one_file(&mut self, chunks: &[usize]) -> Result<()> {
         let some = of_these(self.trailer, chunks);
         match ChunkedFile::open_with_metadata(self.path, some, &self.options.limits) {
@@ -201,8 +201,8 @@ impl Check<'_> {
     }
 }
 
-/// Fails if the chunks of a file that can't be opened as a whole exceed the limit for a merge. Uses
-/// the sizes in the trailer, since the sizes of the records are unavailable.
+/// Fails if the chunks exceed the limit for a merge. Uses the sizes in the trailer, since a file
+/// that can't be opened as a whole provides no other sizes.
 fn check_merged_size(path: &Path, trailer: &Trailer, limits: &Limits) -> Result<()> {
     let metadata = trailer.metadata();
     let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);

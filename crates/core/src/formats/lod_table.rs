@@ -11,8 +11,8 @@ use crate::view::MessageView;
 use crate::wire::{FieldNumber, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Memory for one listed level, in bytes: the level itself, and a share of the map entry with its
-/// path.
+/// Memory for one listed level, in bytes: the level itself, and a share of the map entry with the
+/// tensor's path.
 const LEVEL_MEMORY: usize = 256;
 
 /// The locations of the LoD levels in a message, by the paths of their tensors.

@@ -149,8 +149,8 @@ impl Opened {
         self.stored()?.chunked().map(Arc::as_ref)
     }
 
-    /// Returns the type that is recorded in a chunked file; `None` if none is, or the message isn't
-    /// in chunks.
+    /// Returns the name of the type that is recorded in a chunked file; `None` if the file records
+    /// no type, or the message isn't in chunks.
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Syncing folders to the disk, so that the names of their files survive a crash, and removing
-//! files.
+//! Removing files, and syncing folders to the disk so that the names of their files survive a
+//! crash.
 
 #[cfg(unix)]
 use std::fs::File;

@@ -273,7 +273,7 @@ impl Merger {
     }
 }
 
-/// A writer that appends to a byte vector, and fails once more than `left` bytes would be added.
+/// A writer that appends to a byte vector, and fails if more than `left` bytes would be added.
 struct Bounded<'a> {
     bytes: &'a mut Vec<u8>,
     left: u64,

@@ -44,7 +44,8 @@ impl Opened {
         self.message()?.stored.write_to(sink, options)
     }
 
-    /// Merges a chunked message to `sink` and returns a report. A message in one piece is copied.
+    /// Merges a chunked message into `sink`, and returns a report. A message in one piece is
+    /// copied.
     ///
     /// ```
     /// # use proto_splitter_core::formats::{OpenOptions, Opened};

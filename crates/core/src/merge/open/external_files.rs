@@ -76,7 +76,7 @@ impl ExternalFiles {
     }
 
     /// Converts the text of a path in a trailer. Fails if the text shows that the path leads
-    /// outside of the folder, unless such paths are allowed.
+    /// outside of the main file's folder, unless such paths are allowed.
     fn relative(&self, path: &str) -> Result<PathBuf> {
         let strange = |part: &str| part.is_empty() || part == "." || part.contains('\0');
         let inside = path.strip_prefix('/').unwrap_or(path);

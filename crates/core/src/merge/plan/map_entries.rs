@@ -132,7 +132,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
     }
 }
 
-/// Searches the beginning of a map entry of `len` bytes, at the positions `part`, for the entry's
+/// Searches the positions `part`, at the beginning of a map entry of `len` bytes, for the entry's
 /// key. Returns the key, if found, and the number of bytes searched.
 fn look_for_key<I: Input>(
     input: &mut I,

@@ -87,8 +87,8 @@ struct CachedChunk<'a> {
     chunk: usize,
     /// Buffer for the chunk's bytes.
     place: Mutex<&'a mut [u8]>,
-    /// The chunk's bytes, once it was read; `None` if it can't be read. The store reports the error
-    /// when the chunk is read again.
+    /// The chunk's bytes, once they were read; `None` if the chunk can't be read. The store reports
+    /// the error when the chunk is read again.
     bytes: OnceLock<Option<&'a [u8]>>,
 }
 

@@ -16,7 +16,8 @@ use super::{Canonical, MAX_DEPTH};
 
 /// The occurrences of one field seen so far.
 enum Bucket {
-    /// The last value of a singular number: its encoding, its bits, and its field in the source.
+    /// The last value of a singular numeric field: its encoding, its bits, and its field in the
+    /// source.
     Number(Scalar, u64, Field),
     /// The last value of a bytes or string field.
     Bytes(Field),
