@@ -73,7 +73,7 @@ pub struct Error {
 struct Inner {
     kind: ErrorKind,
     message: String,
-    /// The file or the operation, which is displayed first.
+    /// The file or the operation in which the error occurred.
     context: Option<String>,
     file: Option<PathBuf>,
     path: Option<String>,

@@ -13,7 +13,7 @@ use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, unzigzag, w
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs {
     pub(super) stretches: Vec<Range<u64>>,
-    /// The last occurrence; `None` if the field is absent.
+    /// The last occurrence of the field.
     pub(super) last: Option<Field>,
 }
 

@@ -66,7 +66,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds a difference at an element of a list, with the element's name.
+    /// Adds a difference in an element, which may have a name.
     pub(super) fn add_named(&mut self, step: Step, how: DifferenceKind, name: Option<String>) {
         if !self.is_full() {
             let path = self.path.join(step);

@@ -414,7 +414,7 @@ fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits
     Ok(())
 }
 
-/// Maximum length of a type name or file name, in bytes.
+/// Maximum length of the name of a type or a file, in bytes.
 const LONGEST_NAME: usize = 64 << 10;
 
 /// Fails if a name is absurdly long, since every error about the file would repeat the name.

@@ -75,7 +75,7 @@ impl RewriteOptions {
         self.compression
     }
 
-    /// Returns the maximum size of a file, in bytes; `None` if the size is unlimited.
+    /// Returns the maximum size of a file, in bytes; `None` if unlimited.
     pub const fn get_max_file_size(&self) -> Option<u64> {
         self.max_file_size
     }

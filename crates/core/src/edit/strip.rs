@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 /// A search for the content to strip.
 pub(super) struct Stripper<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
-    /// Minimum size of a value to strip, in bytes; `None` if only tensors are stripped.
+    /// Minimum size of a value to strip, in bytes; `None` to strip no values for their size.
     least: Option<u64>,
     rules: &'a [&'static TensorRule],
     /// Names of the types that contain tensors, directly or in nested messages.

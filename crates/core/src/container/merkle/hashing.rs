@@ -29,7 +29,7 @@ mod with_sha2 {
             Some(Hashing(()))
         }
 
-        /// Begins the hash of a leaf.
+        /// Returns a hasher for the content of a leaf.
         pub(crate) fn leaf(self) -> LeafHasher {
             let mut sha256 = Sha256::new();
             sha256.update([LEAF]);
@@ -86,8 +86,7 @@ mod without_sha2 {
         }
     }
 
-    /// A hasher for the content of a leaf. This build can't compute hashes, so no value of this
-    /// type exists.
+    /// A hasher for the content of a leaf. This build can't hash, so no value of this type exists.
     #[derive(Clone, Debug)]
     pub(crate) struct LeafHasher(#[allow(dead_code, reason = "proves that there is none")] Hashing);
 

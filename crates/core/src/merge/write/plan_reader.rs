@@ -51,7 +51,7 @@ pub(crate) struct PlanReader<'a, S: ?Sized> {
 struct UnpackedChunks {
     file: Option<File>,
     len: u64,
-    /// Offset of each chunk in the file.
+    /// Offset of each chunk in the temporary file.
     at: HashMap<usize, u64>,
     /// Number of bytes read again, by chunk.
     again: HashMap<usize, u64>,
