@@ -45,8 +45,8 @@ impl CrcOfPieces {
     }
 
     /// Adds bytes that were read at the offset `at`. Returns `None` as long as bytes are missing.
-    /// Then returns the crc32c of all bytes and starts over, so that bytes that are read again are
-    /// verified again.
+    /// Once no bytes are missing, returns the crc32c of all bytes and starts over, so that bytes
+    /// that are read again are verified again.
     pub fn add(&self, at: u64, bytes: &[u8]) -> Option<u32> {
         if bytes.is_empty() {
             return None;
