@@ -92,7 +92,7 @@ impl Progress {
         }
     }
 
-    /// Creates a `Progress` that calls `report` with the number of bytes processed so far and the
+    /// Creates a `Progress` that calls `report` with the number of processed bytes and the
     /// total number of bytes: about once per MiB and at the end, from any worker thread.
     pub fn new(report: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
         Progress {

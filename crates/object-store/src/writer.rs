@@ -106,7 +106,7 @@ impl ObjectWriter {
         Ok(writer)
     }
 
-    /// Returns the number of bytes written so far.
+    /// Returns the number of bytes written.
     pub fn written(&self) -> u64 {
         self.written
     }

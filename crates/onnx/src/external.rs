@@ -66,7 +66,7 @@ pub enum DataFormat {
     Raw,
     /// Safetensors files, in which a header precedes the tensors: one `model.safetensors`, or
     /// several called `model-00001-of-00003.safetensors` and so on, with an index
-    /// `model.safetensors.index.json`. There are no gaps between tensors, as the format requires,
+    /// `model.safetensors.index.json`. As the format requires, tensors follow without gaps,
     /// and equal tensors aren't deduplicated.
     Safetensors,
 }

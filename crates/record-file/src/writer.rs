@@ -240,7 +240,7 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Passes all records written so far to the underlying writer, without flushing that writer.
+    /// Passes all pending records to the underlying writer, without flushing that writer.
     /// This method guarantees less than [`flush`](Self::flush) and [`sync`](Self::sync).
     ///
     /// Each push ends a chunk, and pads the file if the [options](WriterOptions::final_padding) ask

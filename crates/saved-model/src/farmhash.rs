@@ -94,7 +94,7 @@ impl Farmhash {
         self.tail[..BLOCK].copy_from_slice(block);
     }
 
-    /// Returns the fingerprint of all bytes added so far.
+    /// Returns the fingerprint of all added bytes.
     #[must_use]
     pub fn finish(&self) -> u64 {
         let Some(mut state) = self.state else {

@@ -89,9 +89,9 @@ impl Placed {
 /// The extent to which the records of a file have been found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Number of records in the chunks found so far.
+    /// Number of records in the chunks that were found.
     pub records: u64,
-    /// Offset in the file, in bytes, at which the last chunk found so far ends.
+    /// Offset in the file, in bytes, at which the last chunk that was found ends.
     pub end: u64,
 }
 
@@ -179,7 +179,7 @@ impl Records {
         Ok(found)
     }
 
-    /// Returns the number of records found so far, and where they end.
+    /// Returns the number of records that were found, and the offset of their end.
     pub fn found(&self) -> Found {
         self.chunks
             .last()

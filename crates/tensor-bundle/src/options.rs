@@ -45,8 +45,8 @@ impl BundleOptions {
         self
     }
 
-    /// Sets the input files from which the tensors come. The permissions of new files are no wider
-    /// than those of the input files. Default: none.
+    /// Sets the input files from which the tensors come. New files have at most the permissions of the
+    /// input files. Default: none.
     #[must_use]
     pub fn made_from(mut self, made_from: MadeFrom) -> Self {
         self.made_from = made_from;

@@ -29,7 +29,7 @@ impl Parts {
         Parts::default()
     }
 
-    /// Returns the size of the message so far, in bytes.
+    /// Returns the current size of the message, in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -164,7 +164,7 @@ impl SparseSource {
         }
     }
 
-    /// Returns the number of bytes read so far.
+    /// Returns the number of bytes read.
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }

@@ -18,7 +18,7 @@ const LONGEST_NAME: usize = 60;
 pub struct LargePart {
     /// The path of a value or of a whole field. `[*]` denotes all elements of a repeated field.
     pub path: String,
-    /// Name of the element at `path`; `None` if the part is no element, or an element without a
+    /// Name of the element at `path`; `None` if the part is not an element, or an element without a
     /// name.
     pub name: Option<String>,
     /// Size in bytes.

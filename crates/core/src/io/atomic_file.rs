@@ -30,7 +30,7 @@ const GATHER: usize = 256 << 10;
 /// lack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MadeFrom {
-    /// Input files, none of which the output may replace.
+    /// Input files, which the output may not replace.
     Files(Vec<PathBuf>),
     /// Input files, one of which the output may replace, as in an edit in place.
     Edited(Vec<PathBuf>),

@@ -35,7 +35,7 @@ struct Piece {
 }
 
 impl CrcOfPieces {
-    /// Creates a checksum of `len` bytes, none of which have been read yet.
+    /// Creates a checksum of `len` bytes that are still to be read.
     #[must_use]
     pub fn new(len: u64) -> Self {
         CrcOfPieces {

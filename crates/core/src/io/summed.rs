@@ -15,7 +15,7 @@ impl<T> Summed<T> {
         Summed { inner, crc32c: 0 }
     }
 
-    /// Returns the crc32c of all bytes read or written so far.
+    /// Returns the crc32c of all bytes that were read or written.
     pub fn crc32c(&self) -> u32 {
         self.crc32c
     }

@@ -225,8 +225,8 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if none of `PREFIX.cpb`, `PREFIX.pb` and `PREFIX` exists, or if reading or
-    /// writing fails; damage in the file; [`ErrorKind::InvalidMessage`] if the file is neither in
+    /// [`ErrorKind::Io`] if neither `PREFIX.cpb` nor `PREFIX.pb` nor `PREFIX` exists, or if reading
+    /// or writing fails; damage in the file; [`ErrorKind::InvalidMessage`] if the file is neither in
     /// chunks nor a message, before anything is written; [`ErrorKind::SchemaNeeded`] if the merge
     /// depends on the type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the written bytes
     /// differ from the original message. After an error, discard the bytes that `sink` received.

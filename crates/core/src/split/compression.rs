@@ -72,7 +72,7 @@ impl FromStr for ChunkCompression {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the text is none of these, or the level is out of range.
+    /// [`ErrorKind::InvalidConfig`] if the text has another form, or the level is out of range.
     fn from_str(text: &str) -> Result<Self> {
         let (name, level) = match text.split_once(':') {
             Some((name, level)) => (name, Some(level)),

@@ -30,8 +30,7 @@ pub struct TensorRule {
     /// Types of the messages that contribute to the name of a tensor. Each entry consists of a
     /// type's full name, and the field numbers that lead to the name in a message of that type. The
     /// names in the messages that enclose the tensor, the outermost first, and in the tensor's own
-    /// message are joined by `/`. If none of these messages has a name, the tensor is named by its
-    /// path.
+    /// message are joined by `/`. Without any of these names, the tensor is named by its path.
     pub names: &'static [(&'static str, &'static [u32])],
     /// Number of the varint field that contains the format's number for the element type.
     pub dtype: u32,

@@ -371,7 +371,7 @@ class Window:
 
     @staticmethod
     def of(source: _core.MergedReader, progress: Callable[[int, int], object] | None) -> Window:
-        """Returns a window on a whole source that calls ``progress`` with the bytes read so far."""
+        """Returns a window on a whole source that calls ``progress`` with the number of bytes read."""
         total, pace = len(source), _Pace(progress)
         return Window(source, 0, total, lambda done: pace.tell(done, total))
 

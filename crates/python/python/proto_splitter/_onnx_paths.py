@@ -308,7 +308,7 @@ def _fits(path: str, data: list[str], to: str) -> bool:
 
 
 def _is_plain(path: str) -> bool:
-    """Returns true if a file is no symbolic link and has one hard link, as ``onnx`` requires."""
+    """Returns true if a file is not a symbolic link and has one hard link, as ``onnx`` requires."""
     return os.lstat(path).st_nlink == 1 and not os.path.islink(path)
 
 

@@ -31,12 +31,12 @@ impl TagContent {
         &self.graph
     }
 
-    /// Returns the values of the variables and constants added so far, with their names.
+    /// Returns the values of the added variables and constants, with their names.
     pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &Array)> {
         self.parameters.iter().map(|(name, array)| (&**name, array))
     }
 
-    /// Returns the updater's states added so far, with the names of their variables.
+    /// Returns the added states of the updater, with the names of their variables.
     pub fn states(&self) -> impl ExactSizeIterator<Item = (&str, &[Array])> {
         let states = self.states.as_deref().unwrap_or_default().iter();
         states.map(|(name, arrays)| (&**name, &**arrays))

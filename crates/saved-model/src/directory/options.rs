@@ -82,7 +82,7 @@ impl SaveOptions {
     }
 
     /// Sets a callback for progress in copying files. Its arguments are the file's path, the number
-    /// of bytes copied so far, and the file's size in bytes. Default: none.
+    /// of copied bytes, and the file's size in bytes. Default: none.
     #[must_use]
     pub fn on_copy(mut self, report: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
         self.copying.report = Some(Arc::new(report));
