@@ -143,8 +143,8 @@ pub trait Format: Debug + Send + Sync {
     /// registry chooses the most confident format, and the first of equally confident formats.
     ///
     /// A record file belongs to the format only if the format is [certain](Confidence::Certain).
-    /// Otherwise the file is a message in chunks, and the file's name is only a hint of the
-    /// message's type.
+    /// Otherwise the file is a message in chunks, and the file's name only hints at the message's
+    /// type.
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence>;
 
     /// Opens an input that the format recognized, or that the user declared to be of this format.
@@ -165,15 +165,16 @@ pub trait Format: Debug + Send + Sync {
         &[]
     }
 
-    /// Returns the main file of a folder in which one file contains the message, and other files
-    /// belong to it. Default: `None`. Commands that rewrite such a folder replace its main file.
+    /// Returns the main file of a folder, for formats in which the main file contains the message
+    /// and other files accompany it. Default: `None`. Commands that rewrite such a folder replace
+    /// its main file.
     fn main_file(&self, folder: &Path) -> Option<PathBuf> {
         let _ = folder;
         None
     }
 
     /// Returns the variables of the model in a folder, for formats that store them in separate
-    /// files. Default: `None`. Verifying the folder reads and compares the variables, too.
+    /// files. Default: `None`. Verifying the folder verifies the variables, too.
     ///
     /// # Errors
     ///

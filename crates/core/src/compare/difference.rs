@@ -36,8 +36,8 @@ pub enum DifferenceKind {
     OnlyInFirst,
     /// Only the second message has the value.
     OnlyInSecond,
-    /// Numbers of elements of a repeated field in the first and in the second message. Elements
-    /// with the same index are compared separately.
+    /// Numbers of elements of a repeated field in the first and in the second message. Differences
+    /// between elements with the same index are reported separately.
     Counts(u64, u64),
     /// Indices of a list element in the first and in the second message. The order of this element
     /// relative to the other common elements differs.

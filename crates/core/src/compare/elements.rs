@@ -9,7 +9,7 @@ use crate::Result;
 use crate::path::FieldRef;
 use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, unzigzag, wire_type};
 
-/// The byte ranges of a message that contain all occurrences of one field and nothing else.
+/// The occurrences of one field in a message, as byte ranges that contain nothing else.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs {
     pub(super) stretches: Vec<Range<u64>>,
@@ -17,8 +17,8 @@ pub(super) struct Runs {
     pub(super) last: Option<Field>,
 }
 
-/// A key for the fields of a message: their number, and whether the schema has a field with this
-/// number that can have their wire type.
+/// The key of a field in a message: its number, and whether the schema has a field with this number
+/// that can have its wire type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot {
     pub(super) number: u32,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::ops::Range;
 
-/// The match of an element, given by its indices in the two lists.
+/// A pair of matched elements, or an element without a match, given by indices in the two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
     /// Elements that correspond, whether or not they are equal.

@@ -147,8 +147,8 @@ impl ChunkTree {
         self.path(id).display(root)
     }
 
-    /// Returns the index of the first chunk at or below a node, in merge order; `None` if there is
-    /// none. Errors about the node's path name this chunk.
+    /// Returns the index of the chunk to report in errors about a node's path: the first chunk at
+    /// or below the node, in merge order; `None` if there is none.
     pub(crate) fn first_chunk(&self, id: NodeId) -> Option<usize> {
         let mut open = vec![id];
         while let Some(id) = open.pop() {

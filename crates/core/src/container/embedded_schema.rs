@@ -73,7 +73,7 @@ pub fn schema_in(metadata: &[u8]) -> Result<Option<DescriptorPool>> {
 const MAX_METADATA_FIELDS: usize = 100_000;
 
 /// Fails if a record file's metadata has more than [`MAX_METADATA_FIELDS`] fields. No schema has
-/// that number of files, and parsing uses memory for each field.
+/// that many files, and parsing uses memory for each field.
 fn check_count(metadata: &[u8]) -> Result<()> {
     let mut fields = WireCursor::new(metadata);
     let mut count = 0;

@@ -17,8 +17,8 @@ pub const DEFAULT_MAX_TRAILER_SIZE: u64 = 64 << 20;
 /// Each chunk needs one or two KiB, depending on the length of its path.
 pub const DEFAULT_MAX_TRAILER_MEMORY: u64 = 512 << 20;
 
-/// Size up to which a merged message is always allowed, in bytes: 8 GiB. Larger messages are
-/// limited by their stored size: see [`LARGEST_EXPANSION`].
+/// Size up to which the default limits allow every merged message, in bytes: 8 GiB. Larger messages
+/// are limited by their stored size: see [`LARGEST_EXPANSION`].
 pub const DEFAULT_LEAST_MAX_MERGED_SIZE: u64 = 8 << 30;
 
 /// Maximum ratio between the size of a message above [`DEFAULT_LEAST_MAX_MERGED_SIZE`] and its
@@ -138,7 +138,7 @@ impl Limits {
         self
     }
 
-    /// Sets whether the main file may name files with chunks outside of its folder. Default: no.
+    /// Sets whether files with chunks may be outside of the main file's folder. Default: no.
     #[must_use]
     pub const fn allow_outside(mut self, allow: bool) -> Self {
         self.allow_outside = allow;
@@ -204,7 +204,7 @@ impl Limits {
         self.max_files
     }
 
-    /// Returns true if the main file may name files with chunks outside of its folder.
+    /// Returns true if files with chunks may be outside of the main file's folder.
     pub const fn get_allow_outside(&self) -> bool {
         self.allow_outside
     }

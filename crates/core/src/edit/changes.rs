@@ -152,15 +152,15 @@ impl Changes {
         self.changes.is_empty() && self.least.is_none() && self.tensors.is_empty()
     }
 
-    /// Applies the changes to the message that `source` consists of. Reads the message's tags,
-    /// lengths, names and map keys, and the new values, but no other content. Uses about 100 bytes
-    /// of memory for each changed field.
+    /// Applies the changes to the message in `source`, which contains nothing else. Reads the
+    /// message's tags, lengths, names and map keys, and the new values, but no other content. Uses
+    /// about 100 bytes of memory for each changed field.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidPath`] if there is no value to change or to insert before, or if a value
     /// to insert exists already; [`ErrorKind::InvalidMessage`] if a new value doesn't have the form
-    /// that its field requires, or the message breaks the wire format along the path;
+    /// that its field requires, or the message breaks the wire format along the path of a change;
     /// [`ErrorKind::InvalidConfig`] if two changes contradict each other;
     /// [`ErrorKind::SchemaNeeded`] if a change depends on the message's type, which is unknown.
     pub fn apply(&self, source: Arc<dyn ReadAt>, reading: &ReadOptions) -> Result<Changed> {

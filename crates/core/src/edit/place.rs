@@ -28,8 +28,8 @@ pub(super) fn enclosing_value<S: ReadAt>(
     enclosing_range(&mut cursor, value)
 }
 
-/// Returns the fields in a chunk that enclose the field whose tag is at the offset `tag`, and that
-/// field.
+/// Returns the fields in a chunk that lead to the tag at the offset `tag`, from the outermost field
+/// to the field with this tag.
 pub(super) fn enclosing_tag<S: ReadAt>(
     file: &ChunkedFile<S>,
     chunk: usize,

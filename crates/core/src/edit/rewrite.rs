@@ -27,7 +27,8 @@ pub(super) enum Content<'a> {
     Stored(usize),
     /// The decoded bytes of a chunk in the old file.
     Recompressed(usize),
-    /// A chunk in the old file, edits to its bytes, the new value, and the value's size in bytes.
+    /// A chunk in the old file, edits to its bytes, the new value, and the size of the edited chunk
+    /// in bytes.
     Spliced(usize, Edits, &'a dyn ReadAt, u64),
     /// The new value as a whole chunk, and the value's size in bytes.
     Value(&'a dyn ReadAt, u64),
@@ -470,7 +471,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
     }
 }
 
-/// Returns true if the checksum of the whole message can be compared without its type.
+/// Returns true if the checksum of the whole message can be compared without the message's type.
 fn is_whole_compared(metadata: &ChunkMetadata) -> bool {
     let is_exact = metadata.byte_exact || !metadata.source_layout.is_empty();
     metadata.source_crc32c.is_some() && metadata.splice_marker && is_exact

@@ -98,9 +98,9 @@ impl fmt::Display for Lost {
 ///
 /// # Errors
 ///
-/// Damage in the trailer or in the root chunk, which all other chunks belong to, since nothing can
-/// be recovered without them; [`ErrorKind::LimitExceeded`] if all chunks together are too large;
-/// [`ErrorKind::Cancelled`].
+/// Damage in the trailer, or in the root chunk, to which all other chunks belong (without these
+/// two, nothing can be recovered); [`ErrorKind::LimitExceeded`] if all chunks together are too
+/// large; [`ErrorKind::Cancelled`].
 pub fn salvage(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Salvaged> {
     let path = path.as_ref();
     let trailer = read_trailer(path, &options.limits)?;
@@ -435,8 +435,8 @@ impl Search<'_> {
         Ok(Some(count))
     }
 
-    /// Leaves out the places in the elements of a slice's field from the index `from` on, or in all
-    /// elements for `None`.
+    /// Omits the places in the elements of a slice's field: in the elements from the index `from`
+    /// on, or in all elements if `from` is `None`.
     fn unplace(&mut self, id: NodeId, slice: &ChunkRef, from: Option<u64>) {
         let tree = self.trailer.chunk_tree();
         for &child in tree.children(id) {

@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 /// A search for the content to strip.
 pub(super) struct Stripper<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
-    /// Minimum size of a value to strip, in bytes; `None` to strip no values for their size.
+    /// Minimum size of a value to strip, in bytes; `None` if values are not stripped by size.
     least: Option<u64>,
     rules: &'a [&'static TensorRule],
     /// Names of the types that contain tensors, directly or in nested messages.
@@ -45,8 +45,8 @@ impl<'a> Stripper<'a> {
     }
 
     /// Searches a message. Strings, bytes and packed numbers lose their content but stay in place,
-    /// so that indices and set oneof members stay the same; a tensor's elements are removed with
-    /// their fields.
+    /// so that indices don't change and oneofs keep the members that are set. A tensor's elements
+    /// are removed with their fields.
     pub(super) fn message(
         &mut self,
         range: Range<u64>,

@@ -1,5 +1,5 @@
-//! Writing a rewritten `.cpb` file, in one or several files. Either all complete files appear, or
-//! none.
+//! Writing a rewritten `.cpb` file, in one or several files. Either all files appear, and are
+//! complete, or no file appears.
 
 use super::options::{RewriteOptions, Rewritten};
 use super::rewrite::Rewrite;
@@ -11,8 +11,8 @@ use crate::split::{Commit, DonePart, WrittenFile, parts_beside};
 use record_file::ReadAt;
 use std::path::Path;
 
-/// Writes a file, and other files next to it if needed. Either all complete files appear, the main
-/// file last, or none. Removes leftovers of an earlier split.
+/// Writes a file, and other files next to it if needed. Either all files appear, complete and the
+/// main file last, or no file appears. Removes leftovers of an earlier split.
 pub(super) fn write<S: ReadAt>(
     file: &ChunkedFile<S>,
     target: &Path,

@@ -17,7 +17,7 @@ use std::ops::Range;
 pub struct ChunkIndex(u64);
 
 impl ChunkIndex {
-    /// The index of a message's base chunk.
+    /// The index of the base chunk, which is merged before all other chunks.
     pub const BASE: ChunkIndex = ChunkIndex(0);
 
     /// Creates an index from a number in a trailer.

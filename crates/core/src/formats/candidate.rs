@@ -16,7 +16,7 @@ use crate::spans::{SourceId, SpansBuilder};
 use crate::split::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// Number of bytes at each end of a file that a format can inspect: 4 KiB.
+/// Number of bytes that a format can inspect at each end of a file: 4 KiB.
 const END_LEN: u64 = 4 << 10;
 
 /// A format's confidence that it recognizes an input. The variants are in ascending order.

@@ -96,7 +96,7 @@ impl Registry {
     }
 
     /// Returns true if an input is a message in chunks: its name or beginning indicates chunks, and
-    /// no format is certain that the record file is its own.
+    /// no format is certain that the input is one of its own record files.
     ///
     /// ```
     /// use proto_splitter_core::formats::{Candidate, Registry};

@@ -103,8 +103,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether to read the message with the plain interpretation that
-    /// [`ReadOptions::assume_plain`] describes if its type is needed but unknown. Default: false.
+    /// Sets whether a message whose type is needed but unknown is read with the plain
+    /// interpretation that [`ReadOptions::assume_plain`] describes. Default: false.
     #[must_use]
     pub const fn assume_plain(mut self, assume: bool) -> Self {
         self.assume_plain = assume;

@@ -12,7 +12,7 @@ use super::{Candidate, CandidateKind, Confidence, Format, Registry};
 use crate::wire::{Input, SourceInput, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
-/// The first bytes of other kinds of files, with a description of each kind.
+/// The first bytes of files that are not inputs, with a description of each kind of file.
 const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"\x1f\x8b", "it is compressed with gzip"),
     (b"\x28\xb5\x2f\xfd", "it is compressed with zstd"),

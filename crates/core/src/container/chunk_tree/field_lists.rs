@@ -35,9 +35,9 @@ impl FieldLists {
     /// Returns the chunks in TensorFlow's merge order: each list is sorted by path, then by chunk,
     /// and each field is followed by the list below it.
     ///
-    /// Planning merges the chunks at a path before the chunks below the path, and the fields of a
-    /// message in ascending order. A list can contradict this order if its paths cross the paths of
-    /// another list. No known splitter writes lists of this kind, so they are an error.
+    /// In a merge plan, the chunks at a path precede the chunks below the path, and the fields of a
+    /// message are in ascending order. A list can contradict this order if its paths cross the
+    /// paths of another list. No known splitter writes lists of this kind, so they are an error.
     pub(super) fn in_order(
         &self,
         tree: &ChunkTree,
@@ -87,8 +87,8 @@ struct Merged<'a> {
     tree: &'a ChunkTree,
     /// For each node, true if a chunk below the node was merged.
     is_above: Vec<bool>,
-    /// For each node, the highest number of a merged singular field, since fields in one oneof
-    /// supersede each other.
+    /// For each node, the highest field number among its singular fields with merged chunks, since
+    /// fields in one oneof supersede each other.
     latest: Vec<u32>,
     chunks: Vec<(NodeId, ChunkRef)>,
 }

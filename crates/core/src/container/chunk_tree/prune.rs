@@ -61,8 +61,8 @@ impl ChunkTree {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if a step of the path has no index or key and the file's paths
-    /// have one there, or the reverse.
+    /// [`ErrorKind::InvalidPath`] if a step of the path has no index or key where the file's paths
+    /// have one, or the reverse.
     pub(crate) fn pruned(&self, path: &FieldPath) -> Result<ChunkTree> {
         let mut kept = Vec::with_capacity(self.len());
         for id in self.ids() {

@@ -105,7 +105,8 @@ pub(crate) use with_sha2::{Hashing, LeafHasher};
 pub(crate) use without_sha2::{Hashing, LeafHasher};
 
 impl Hashing {
-    /// Creates the proof. Fails if this build lacks the feature `merkle`.
+    /// Creates a proof that this build can compute hashes. Fails if this build lacks the feature
+    /// `merkle`.
     pub(crate) fn new() -> Result<Hashing> {
         Hashing::found().ok_or_else(|| {
             let message = "Merkle roots need the feature `merkle`, which this build lacks";

@@ -42,8 +42,8 @@ impl KnownNodes {
         needed
     }
 
-    /// Checks that a leaf with this hash belongs to the root, using the stored nodes on the path to
-    /// the root.
+    /// Checks that a leaf with this hash belongs to the root. `stored` contains the nodes that
+    /// [`needed`](Self::needed) returns for the leaf.
     ///
     /// # Errors
     ///

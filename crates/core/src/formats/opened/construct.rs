@@ -103,7 +103,7 @@ impl Opened {
         self
     }
 
-    /// Opens a file in chunks. `known` returns the type with the name that the file contains.
+    /// Opens a file in chunks. `known` looks up the message's type by the name in the file.
     pub(in crate::formats) fn of_chunks(
         input: &Candidate<'_>,
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,
@@ -115,7 +115,7 @@ impl Opened {
         Ok(opened.reading_chunks(input))
     }
 
-    /// Wraps a message in chunks. `known` returns the type with the name that the file contains.
+    /// Wraps a message in chunks. `known` looks up the message's type by the name in the file.
     pub(in crate::formats) fn of_chunked(
         file: ChunkedFile<Shared>,
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,
