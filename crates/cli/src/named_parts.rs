@@ -31,7 +31,7 @@ pub fn hide_secrets<'a>(names: impl IntoIterator<Item = &'a Path>) {
     remote::hide_secrets(&names);
 }
 
-/// Plans to split the named file or object into `PREFIX.cpb` and one file for each part, with
+/// Plans the split of the named file or object into `PREFIX.cpb` and one file for each part, with
 /// [`Planner::split`](proto_splitter::parts::Planner::split). By default, there are at most 16
 /// parts or, if the options limit the size of files, one part for each file that is needed.
 ///
@@ -80,7 +80,7 @@ pub fn plan_split_named(
     )?)
 }
 
-/// Plans to merge the named chunked file or object in parts, with
+/// Plans the merge of the named chunked file or object in parts, with
 /// [`Planner::merge`](proto_splitter::parts::Planner::merge). By default, there are at most 16
 /// parts.
 ///
@@ -106,7 +106,7 @@ pub fn plan_merge_named(
     Ok(parts::plan_merge(&input, target, force, parts)?)
 }
 
-/// Plans to verify the named chunked file or object in parts, with
+/// Plans the verification of the named chunked file or object in parts, with
 /// [`Planner::verify`](proto_splitter::parts::Planner::verify). By default, there are at most 16
 /// parts.
 ///

@@ -33,7 +33,7 @@ fn planner(parts: Option<NonZeroUsize>) -> Planner {
     Planner::new(parts.unwrap_or(DEFAULT_PARTS)).objects(remote::stores())
 }
 
-/// Plans to split a file or object into `PREFIX.cpb`, in parts that several hosts can run.
+/// Plans the split of a file or object into `PREFIX.cpb`, in parts that several hosts can run.
 pub(crate) fn plan_split(
     (input, source): (&Input, &Source),
     prefix: &Path,
@@ -55,7 +55,7 @@ pub(crate) fn plan_split(
     plan.map_err(|error| Failure::of(file, &error))
 }
 
-/// Plans to merge a chunked file or object, in parts that several hosts can run.
+/// Plans the merge of a chunked file or object, in parts that several hosts can run.
 pub(crate) fn plan_merge(
     input: &Input,
     target: &Path,
@@ -71,7 +71,7 @@ pub(crate) fn plan_merge(
     plan.map_err(|error| Failure::of(input.file(), &error))
 }
 
-/// Plans to verify a chunked file or object, in parts that several hosts can run.
+/// Plans the verification of a chunked file or object, in parts that several hosts can run.
 pub(crate) fn plan_verify(
     input: &Input,
     parts: Option<NonZeroUsize>,

@@ -141,7 +141,7 @@ pub(crate) fn find(named: &Path) -> Result<(PathBuf, OpenObjects), Failure> {
     Err(Failure::usage(format!("{location}: no such object")))
 }
 
-/// An object in a store that is being written sequentially.
+/// An object that is being written to a store sequentially.
 #[derive(Debug)]
 pub(crate) struct Target {
     writer: ObjectWriter,

@@ -91,7 +91,8 @@ pub(crate) fn run(args: &SignArgs, output: &mut Output<'_>) -> std::result::Resu
     Ok(Exit::Done)
 }
 
-/// Returns the model's path with `.sig` appended, even if the path of a folder ends in a slash.
+/// Returns the model's path with `.sig` appended: `model.sig` for the file `model` or the folder
+/// `model/`.
 fn default_target(model: &Path) -> PathBuf {
     let mut name = model.components().as_path().as_os_str().to_owned();
     name.push(".sig");

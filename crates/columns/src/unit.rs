@@ -143,7 +143,7 @@ pub(crate) struct UnitSize {
     pub(crate) bytes: usize,
 }
 
-/// An iterator over units of the elements that a query selects.
+/// An iterator that gathers the elements that a query selects into [`Unit`]s.
 pub(crate) struct Walk<'a> {
     selected: Selected<'a>,
     /// The elements' fields that become columns; `None` if the elements aren't messages.

@@ -614,8 +614,8 @@ impl<'a> MessageView<'a> {
     }
 }
 
-/// Fails if one of the first `most` fields has another wire type than the message type declares for
-/// it.
+/// Fails if the wire type of one of the first `most` fields differs from the one that the message
+/// type declares for the field.
 fn check_front<I: Input>(
     cursor: &mut WireCursor<I>,
     descriptor: &MessageDescriptor,

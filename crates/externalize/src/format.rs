@@ -125,7 +125,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Reads the whole original, and thus compares the checksums of its parts. Returns the size of
+    /// Reads the whole original, and thus verifies the checksums of its parts. Returns the size of
     /// the original, in bytes.
     fn read(&self, progress: &Progress) -> Result<u64> {
         let size = self.spans.total_size();

@@ -139,8 +139,8 @@ impl Context {
         beneath(text).map_err(|error| self.named(error))
     }
 
-    /// Returns the change to the attribute `part` when the content is moved into the model. The
-    /// content is all of `file`, which has `size` bytes.
+    /// Returns the change to the attribute that `part` identifies, when the content is moved into
+    /// the model. The content is all of `file`, which has `size` bytes.
     pub(crate) fn inside(&self, part: Part, file: SourceId, size: u64) -> Change {
         match part {
             Part::Content => {

@@ -2,7 +2,8 @@
 
 use crate::proto::tensor_proto::DataType;
 
-/// A field of `TensorProto` that contains separate elements instead of raw data.
+/// A typed field of `TensorProto`, such as `float_data`, which contains elements instead of raw
+/// data.
 ///
 /// The comments of the fields in `onnx.proto` define which types use each field, and how elements
 /// are stored in it.

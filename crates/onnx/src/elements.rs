@@ -1,5 +1,5 @@
 //! Writing the elements of a tensor as raw data. They are copied if they are stored as raw data,
-//! and converted if they are stored as separate elements.
+//! and converted if they are stored in a typed field.
 //!
 //! The comments in `onnx.proto` define how the elements of each type are stored in its field: half
 //! and 8-bit floats are stored as their bits in an `int32`, two 4-bit or four 2-bit elements share

@@ -35,7 +35,7 @@ const MAX_SIZE: u64 = 64 << 10;
 
 impl OnnxSource {
     /// Compares the checksums that tensors declare in `external_data` with the files. Returns true
-    /// if there are any checksums. Reading all data of a file also compares its checksum.
+    /// if there are any checksums. Reading all data of a file also verifies its checksum.
     ///
     /// # Errors
     ///

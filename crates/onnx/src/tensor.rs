@@ -33,8 +33,8 @@ pub(crate) mod field {
     pub(crate) const RAW_DATA: u32 = 9;
     pub(crate) const EXTERNAL_DATA: u32 = 13;
     pub(crate) const DATA_LOCATION: u32 = 14;
-    /// Fields with separate elements: `float_data`, `int32_data`, `string_data`, `int64_data`,
-    /// `double_data`, `uint64_data`.
+    /// Typed fields, which contain elements: `float_data`, `int32_data`, `string_data`,
+    /// `int64_data`, `double_data`, `uint64_data`.
     pub(crate) const TYPED: [u32; 6] = [4, 5, 6, 7, 10, 11];
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Tensor {
     /// Byte range of the tensor's message in the model.
     pub(crate) range: Range<u64>,
     pub(crate) raw: Option<Range<u64>>,
-    /// True if the tensor has separate elements.
+    /// True if the tensor has elements in a typed field.
     pub(crate) has_typed: bool,
     pub(crate) is_external: bool,
     /// Content of `external_data`, even if `is_external` is false and readers ignore it.
@@ -236,7 +236,7 @@ impl Tensor {
     }
 
     /// Returns the location of the elements. External data takes precedence, then raw data, then
-    /// separate elements.
+    /// elements in a typed field.
     pub(crate) fn data(&self) -> Data {
         if self.is_external {
             return Data::External;

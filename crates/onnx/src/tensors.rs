@@ -132,7 +132,7 @@ impl<'a> ModelTensor<'a> {
     }
 
     /// Returns the byte range of the tensor's raw data in the model; `None` if the tensor has
-    /// separate elements, data in another file, or no data.
+    /// elements in a typed field, data in another file, or no data.
     pub fn raw_data(&self) -> Option<Range<u64>> {
         if self.entry.is_external {
             None
@@ -317,9 +317,10 @@ impl ModelTensors {
         }
     }
 
-    /// Returns the problems of the tensors, one line each: data whose length doesn't match type and
-    /// shape, unknown types, and initializers in one graph that have the same name. Reads all
-    /// separate elements, to count them, but no raw data.
+    /// Returns the problems of the tensors, one line each: for example data whose length doesn't
+    /// match the tensor's type and shape, an unknown type, or two initializers with the same name
+    /// in one graph. Reads elements in typed fields, such as `float_data`, to count them, but no
+    /// raw data.
     ///
     /// # Errors
     ///

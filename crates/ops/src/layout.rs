@@ -201,7 +201,8 @@ pub struct RegionTotal {
 }
 
 /// Describes the bytes of a record file, and of the other files that contain chunks of its message.
-/// The description ends at damage. Any other file is described as one region.
+/// The description of a damaged file ends where the damage begins. An input that isn't a record
+/// file is described as one region.
 ///
 /// # Errors
 ///

@@ -136,7 +136,7 @@ pub struct RewriteReport {
         )
     )]
     pub removed_files: Vec<PathBuf>,
-    /// Written files with chunks, except the main file.
+    /// The files with chunks that were written, except the main file.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub files: Vec<RewrittenFile>,
     /// Notes for the user, one line each.
@@ -144,7 +144,7 @@ pub struct RewriteReport {
     pub notes: Vec<String>,
 }
 
-/// A written file with chunks, which isn't the main file.
+/// A file that was written to hold chunks, other than the main file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

@@ -22,8 +22,8 @@ use entries::EntryTree;
 pub use options::{LeastSize, TreeLimits, TreeOptions, TreeOrder};
 pub use report::{TreeField, TreeMember, TreePart, TreeReport, TreeRest};
 
-/// The sizes of an input's parts, measured once. [`report`](Self::report) returns them within any
-/// limits.
+/// The sizes of an input's parts, which are measured once. [`report`](Self::report) can then be
+/// called several times, with different limits on the parts to list.
 #[derive(Debug)]
 pub struct MeasuredTree {
     file: PathBuf,

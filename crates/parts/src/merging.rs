@@ -209,7 +209,8 @@ impl Planned {
         file.commit()
     }
 
-    /// Opens the hidden file into which all parts write. Fails if it has another size than planned.
+    /// Opens the hidden file into which all parts write. Fails if its size
+    /// differs from the planned size.
     fn open_room(&self, room: &Path) -> Result<File> {
         let file = OpenOptions::new()
             .read(true)

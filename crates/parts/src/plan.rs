@@ -82,7 +82,7 @@ impl Planner {
         (self.parts, self.objects.as_ref())
     }
 
-    /// Plans to split a message in a file, like [`PartsPlan::split`].
+    /// Plans the split of a message in a file, like [`PartsPlan::split`].
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Planner {
         PartsPlan::new(Work::Split(work))
     }
 
-    /// Plans to split the message of the given type in an object, like [`PartsPlan::split`].
+    /// Plans the split of the message of the given type in an object, like [`PartsPlan::split`].
     ///
     /// # Errors
     ///
@@ -152,8 +152,8 @@ impl Planner {
 }
 
 impl PartsPlan {
-    /// Plans to split a message to `PREFIX.cpb` in at most `parts` parts, each of which writes a
-    /// separate file next to `PREFIX.cpb`. Planning reads only tags and lengths. There are more
+    /// Plans the split of a message to `PREFIX.cpb` in at most `parts` parts, each of which writes
+    /// a separate file next to `PREFIX.cpb`. Planning reads only tags and lengths. There are more
     /// parts if a [maximum file size](SplitOptions::max_file_size) requires more files, and fewer
     /// parts if there are fewer chunks.
     ///
@@ -178,8 +178,8 @@ impl PartsPlan {
         Planner::new(parts).split(splitter, source, prefix, options)
     }
 
-    /// Plans to merge a chunked file to the file `target` in at most `parts` parts. Creates a
-    /// hidden file next to the target, with the size of the merged message. All parts write into
+    /// Plans the merge of a chunked file into the file `target`, in at most `parts` parts. Creates
+    /// a hidden file next to the target, with the size of the merged message. All parts write into
     /// this file.
     ///
     /// # Errors
@@ -216,7 +216,7 @@ impl PartsPlan {
         Planner::new(parts).merge(input, target, options)
     }
 
-    /// Plans to verify a chunked file in at most `parts` parts.
+    /// Plans the verification of a chunked file in at most `parts` parts.
     ///
     /// # Errors
     ///

@@ -26,7 +26,7 @@ pub(super) struct WrittenRange {
     pub(super) crc32c: u32,
 }
 
-/// Reads the ranges of a merged message that the parts wrote, and compares their checksums. `name`
+/// Reads the ranges of a merged message that the parts wrote, and verifies their checksums. `name`
 /// names the message in errors.
 ///
 /// # Errors

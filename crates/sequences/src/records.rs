@@ -66,7 +66,7 @@ impl std::fmt::Debug for Records {
     }
 }
 
-/// A chunk of records in the concatenation of all records.
+/// A chunk of records, and its position in the concatenation of all records.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     chunk: Chunk,

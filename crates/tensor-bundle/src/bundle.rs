@@ -88,7 +88,7 @@ impl Bundle {
     }
 
     /// Returns a random-access reader for a tensor's bytes. Once all bytes have been read, the
-    /// reader compares their checksum: see [`BundleReader`].
+    /// reader verifies their checksum: see [`BundleReader`].
     ///
     /// Elements are little-endian and in C order, which means that the last dimension varies
     /// fastest. [`read_strings`](Self::read_strings) describes how strings are stored.
@@ -154,7 +154,7 @@ impl Bundle {
         Ok(bytes)
     }
 
-    /// Reads the elements of a string tensor, and compares its checksums. The stored form is:
+    /// Reads the elements of a string tensor, and verifies its checksums. The stored form is:
     ///
     /// ```text
     /// varint length of each string | masked crc32c of the lengths (4) | the strings

@@ -15,7 +15,7 @@ use crate::strings::ElementsCrc;
 /// A random-access reader for a tensor's bytes, in the order of the tensor's elements.
 ///
 /// The checksum is computed while the bytes are read, in pieces of any size and on any number of
-/// threads. The read that completes the tensor compares the checksum, and fails with
+/// threads. The read that completes the tensor verifies the checksum, and fails with
 /// [`ErrorKind::ChecksumMismatch`] if it differs. If some bytes are never read, damage isn't
 /// detected. Strings and variants must be read from first to last; otherwise, their checksum isn't
 /// compared.
@@ -198,7 +198,7 @@ impl CheckedSpan {
     }
 
     /// Adds bytes that were read at the offset `at`. Once all bytes of the span have been read,
-    /// compares the checksum.
+    /// verifies the checksum.
     fn note(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let found = match &self.seen {
             Seen::Numbers(sum) => sum.add(at, bytes),

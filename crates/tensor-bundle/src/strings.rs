@@ -188,7 +188,7 @@ impl ElementsCrc {
 }
 
 /// Returns the `count` strings in the stored form of a string tensor. The caller has already
-/// compared the checksum.
+/// verified the checksum.
 ///
 /// # Errors
 ///

@@ -31,7 +31,7 @@ struct Job<'a> {
 }
 
 impl Bundle {
-    /// Reads all tensors, and compares their checksums.
+    /// Reads all tensors, and verifies their checksums.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl Bundle {
                     let file = self.checked(span)?;
                     crc_of(&*file, span.offset + start, len, buffer, &meter).map(Some)
                 }
-                // The reader compares the checksum of the strings itself.
+                // The reader verifies the checksum of the strings itself.
                 None => {
                     let reader = self.reader(job.tensor)?;
                     crc_of(&reader, 0, reader.len(), buffer, &meter).map(|_| None)

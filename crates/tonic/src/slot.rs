@@ -95,8 +95,8 @@ impl Slot {
     }
 
     /// Takes the receiver out of the slot at the end of a turn, and leaves an empty receiver. The
-    /// slot can't be consumed, since an earlier call may still hold the slot: if its connection
-    /// broke unnoticed, it still waits for the next frame.
+    /// slot isn't consumed, since an earlier call may still hold a clone of it: a call whose
+    /// connection broke unnoticed waits for its next frame.
     pub(crate) fn take_receiver(&self, turn: u64) -> Result<Receiver, Status> {
         self.in_turn(turn, |receiver| {
             let nothing = Receiver::in_memory(&ReceiveOptions::new());

@@ -71,12 +71,12 @@ pub(crate) struct MergeArgs {
 }
 
 impl MergeArgs {
-    /// Returns the input, or an empty path if a plan names it.
+    /// Returns the input, or an empty path with `--plan`, since the plan names the input.
     pub(crate) fn input(&self) -> &Path {
         self.input.as_deref().unwrap_or(Path::new(""))
     }
 
-    /// Returns the output, or an empty path if a plan names it.
+    /// Returns the output, or an empty path with `--plan`, since the plan names the output.
     pub(crate) fn output(&self) -> &Path {
         self.output.as_deref().unwrap_or(Path::new(""))
     }

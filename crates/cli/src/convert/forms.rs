@@ -1,4 +1,5 @@
-//! `protosplit convert --to help`: lists the forms of an input, and the settings of each form.
+//! `protosplit convert --to help`: lists the forms to which an input can be converted, and the
+//! settings of each form.
 
 use proto_splitter::ops::{ConversionOptions, FormsReport, forms};
 

@@ -208,9 +208,10 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
     }
 }
 
-/// Returns the kind of input that a command for all formats reads directly. With `--program` or
-/// `--input-format`, only chunked files are read directly: a companion is looked up next to a copy
-/// of the input, and the format may require local files.
+/// Returns the kind of remote input that a command reads in place, if the command supports all
+/// formats. With `--program` or `--input-format`, only chunked files are read in place. Other
+/// inputs are first copied to local files: a companion has to be next to the input, and the format
+/// may require local files.
 fn opened(schema: &SchemaArgs) -> InPlace {
     let companion = &schema.companion;
     match (&companion.program, &companion.input_format) {

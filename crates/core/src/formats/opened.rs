@@ -42,7 +42,7 @@ pub struct Opened {
     archive: Option<Box<dyn Archive>>,
     /// Archive that provides some of the message's bytes, and checks their checksums.
     checked_by: Option<Box<dyn Archive>>,
-    /// True if reading the bytes of the message compares their checksums.
+    /// True if reading the bytes of the message verifies their checksums.
     is_checked_when_read: bool,
     /// Conversion from offsets in the message to offsets in the file, for a file with other bytes
     /// between the message's bytes.
@@ -223,7 +223,7 @@ impl Opened {
         self.stored()?.known_size()
     }
 
-    /// Returns true if reading the bytes of the message compares their checksums, as declared by
+    /// Returns true if reading the bytes of the message verifies their checksums, as declared by
     /// [`checked_when_read`](Self::checked_when_read).
     pub fn is_checked_when_read(&self) -> bool {
         self.is_checked_when_read

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-/// A wrapper of a reader or writer that computes the crc32c of the bytes read or written.
+/// A wrapper around a reader or writer that computes the crc32c of the bytes read or written.
 #[derive(Debug)]
 pub struct Summed<T> {
     inner: T,

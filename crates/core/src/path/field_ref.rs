@@ -140,8 +140,8 @@ pub(crate) fn key_fits(key: &MapKey, kind: &Kind) -> bool {
     )
 }
 
-/// Fails if a field has another wire type than the message type declares for it. Readers would
-/// treat the field as unknown, and the message is most likely of another type.
+/// Fails if a field's wire type differs from the one that the message type declares for the field.
+/// Readers would treat the field as unknown, and the message most likely has another type.
 pub(crate) fn check_field(descriptor: &MessageDescriptor, field: &Field) -> Result<()> {
     match FieldRef::by_number(descriptor, field.number.0) {
         Some(known) if !known.takes(field.wire_type) => {

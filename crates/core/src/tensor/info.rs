@@ -92,9 +92,9 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
-    /// Creates a header whose size follows from its type and shape. The size is 0 if the type and
-    /// the shape imply no size, or the size doesn't fit in 64 bits. [`sized`](Self::sized) sets
-    /// another size.
+    /// Creates the header of a tensor, and computes the size of its elements from their type and
+    /// the shape. The size is 0 if it doesn't follow from these, or doesn't fit in 64 bits. To set
+    /// a different size, call [`sized`](Self::sized).
     pub fn new(name: impl Into<String>, dtype: DType, shape: Vec<u64>) -> TensorInfo {
         let elements = elements(&shape);
         let bytes = elements.and_then(|elements| dtype.packed_bytes(elements));

@@ -202,8 +202,8 @@ impl<'a> MemberFields<'a> {
         Ok(found)
     }
 
-    /// Returns the beginning of a field's value as text; `None` if it isn't text, or the field has
-    /// another wire type than `wire`.
+    /// Returns the beginning of a field's value as text; `None` if it isn't text, or the field's
+    /// wire type isn't `wire`.
     fn show(&mut self, found: Field, wire: WireType) -> Result<Option<String>> {
         if found.wire_type != wire {
             return Ok(None);

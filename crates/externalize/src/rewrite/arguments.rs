@@ -28,8 +28,8 @@ const MAX_ARGUMENTS: usize = 1 << 20;
 type Passed = BTreeMap<String, Vec<usize>>;
 
 impl Rewriter<'_> {
-    /// Replaces the constants in functions with arguments, which the callers pass, up to the object
-    /// graph and the main graph.
+    /// Replaces the constants in functions with arguments. A caller that is a function passes its
+    /// own arguments; the main graph passes variables, and the object graph captures the contents.
     pub(super) fn pass_arguments(&mut self) -> Result<()> {
         self.arguments = self.needed()?;
         let contents = self.contents;

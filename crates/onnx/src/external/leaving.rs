@@ -36,7 +36,7 @@ pub(super) struct Leaving {
 #[derive(Debug)]
 pub(super) enum Bytes {
     Raw(Range<u64>),
-    /// Separate elements: the range of the tensor's message, the field with the elements, and the
-    /// number of bits per element in raw data.
+    /// Elements in a typed field: the range of the tensor's message, the field with the elements,
+    /// and the number of bits per element in raw data.
     Typed(Range<u64>, TypedField, u32),
 }

@@ -72,8 +72,8 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArray`] if `len` isn't the size that `info` requires, or the source ends
-    /// before the range; [`ErrorKind::Io`] if the source can't be read.
+    /// [`ErrorKind::InvalidArray`] if `len` isn't the size that `info` requires, or the range
+    /// extends past the end of the source; [`ErrorKind::Io`] if the source can't be read.
     pub fn from_source(
         info: ArrayInfo,
         source: Arc<dyn ReadAt>,
@@ -171,7 +171,7 @@ impl Array {
     }
 
     /// Returns the array's data as stored. If the array is in an archive, reading the last byte
-    /// compares the checksum of the array's whole entry.
+    /// verifies the checksum of the array's whole entry.
     ///
     /// # Errors
     ///

@@ -101,8 +101,8 @@ pub struct WrittenSameDiff {
 }
 
 impl Draft {
-    /// Writes the model to a file, atomically. If `force` is set, this may be the same file from
-    /// which the draft was opened.
+    /// Writes the model to a file, atomically. If `force` is set, this may be the file from which
+    /// the draft was opened.
     ///
     /// # Errors
     ///
@@ -236,7 +236,7 @@ impl<W: Write + Seek> Run<'_, W> {
         };
         let added = match content {
             // Entries aren't copied with the crate `zip`, since it doesn't keep their alignment.
-            // Streaming the entry also compares its checksum.
+            // Streaming the entry also verifies its checksum.
             Content::Entry(archive, index) => archive
                 .stream(*index)
                 .and_then(|stream| writer.add(name, stream, written)),

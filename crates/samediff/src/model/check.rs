@@ -32,7 +32,7 @@ impl CheckOptions {
         }
     }
 
-    /// Sets whether to read every entry to its end, which compares its checksum. Default: true.
+    /// Sets whether to read every entry to its end, which verifies its checksum. Default: true.
     #[must_use]
     pub const fn contents(mut self, contents: bool) -> Self {
         self.contents = contents;
@@ -46,7 +46,7 @@ impl CheckOptions {
         self
     }
 
-    /// Returns whether to read every entry to its end, which compares its checksum.
+    /// Returns whether to read every entry to its end, which verifies its checksum.
     pub const fn get_contents(&self) -> bool {
         self.contents
     }

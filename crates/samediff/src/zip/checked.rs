@@ -1,4 +1,4 @@
-//! Readers that compare the checksum of an archive entry while they read its bytes.
+//! Readers that verify the checksum of an archive entry while they read its bytes.
 //!
 //! If the checksum is wrong, the read that would complete an entry fails, so no caller can read all
 //! bytes of a damaged entry. This applies to a stream of the entry ([`Checked`]), a stream of a
@@ -211,7 +211,7 @@ impl Positions {
     }
 
     /// Reads all bytes outside of the range of `len` bytes at `offset`. Afterwards, reading the
-    /// range completes the entry, and compares its checksum.
+    /// range completes the entry, and verifies its checksum.
     pub(crate) fn read_around(&self, offset: u64, len: u64) -> Result<()> {
         let end = self.section.len;
         for (mut at, until) in [(0, offset), (offset.saturating_add(len), end)] {
@@ -226,7 +226,7 @@ impl Positions {
         Ok(())
     }
 
-    /// Records bytes that were read at `at`. If they complete the entry, compares its checksum.
+    /// Records bytes that were read at `at`. If they complete the entry, verifies its checksum.
     fn see(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.len;

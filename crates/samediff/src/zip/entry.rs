@@ -181,7 +181,7 @@ impl Archive {
     }
 
     /// Returns the uncompressed bytes of a stored or deflated entry, for random access. First reads
-    /// the whole entry, in order to compare its checksum.
+    /// the whole entry, in order to verify its checksum.
     pub(crate) fn positioned(&self, index: EntryIndex) -> Result<Arc<dyn ReadAt>> {
         if let Some(entry) = self.stored(index)? {
             io::copy(&mut entry.stream(), &mut io::sink())?;
@@ -233,7 +233,7 @@ impl Archive {
         Ok(bytes)
     }
 
-    /// Reads an entry to its end, which compares its checksum. Calls `read` with the number of
+    /// Reads an entry to its end, which verifies its checksum. Calls `read` with the number of
     /// bytes in each buffer that was read.
     pub(crate) fn check(
         &self,
@@ -271,7 +271,7 @@ impl StoredEntry {
     }
 }
 
-/// Reads bytes without comparing the checksum, for parsing the beginning of an entry.
+/// Reads bytes without verifying the checksum, for parsing the beginning of an entry.
 impl ReadAt for StoredEntry {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         self.section.read_at(offset, buf)

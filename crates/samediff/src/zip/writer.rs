@@ -99,7 +99,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     }
 
     /// Copies a deflated entry of another archive, under a new name. Also inflates its bytes, in
-    /// order to compare the checksum and to call `seen` with them.
+    /// order to verify the checksum and to call `seen` with them.
     pub(crate) fn copy_deflated(
         &mut self,
         name: &str,
@@ -180,7 +180,7 @@ impl Tap {
         Ok(())
     }
 
-    /// Completes the inflation after all stored bytes were copied, and compares the checksum.
+    /// Completes the inflation after all stored bytes were copied, and verifies the checksum.
     fn finish(mut self) -> Result<()> {
         let inflated = self.inflated.try_finish();
         inflated.map_err(|error| self.inflated.get_ref().explained(error))?;

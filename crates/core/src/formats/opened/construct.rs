@@ -12,7 +12,7 @@ use super::{Message, Opened};
 use crate::message::{ChunkedFile, Piece, StoredMessage};
 use crate::{Error, ErrorKind, Result};
 
-/// Constructors, for formats.
+/// Constructors that implementations of [`Format`](super::super::Format) call.
 impl Opened {
     /// Opens a file that is a message, like [`of_input`](Self::of_input).
     ///
@@ -88,7 +88,7 @@ impl Opened {
         self
     }
 
-    /// Declares that reading the bytes of the message compares their checksums, so that verifying
+    /// Declares that reading the bytes of the message verifies their checksums, so that verifying
     /// the message reads all of it.
     #[must_use]
     pub fn checked_when_read(mut self) -> Self {

@@ -77,8 +77,9 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
     /// Resets the state of a node and all nodes below it, since a later value replaces the values
     /// found before.
     ///
-    /// In a marked file, the number of the node's empty pieces is kept, since two placeholders
-    /// would be ambiguous.
+    /// In a marked file, the number of the node's empty pieces is kept. Each of them may be the
+    /// placeholder of a chunk, so more than one is an error, even if a later value replaced the
+    /// first.
     pub(in crate::merge) fn forget(&mut self, forgotten: NodeId) {
         let tree = self.tree;
         let mut open = vec![forgotten];

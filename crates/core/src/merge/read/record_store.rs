@@ -147,9 +147,9 @@ impl<S: ReadAt> RecordStore<S> {
         &self.paths
     }
 
-    /// Fails if the total size of all chunks, each counted once for every place that the trailer
-    /// gives it, exceeds the limit on merged sizes with which the file was opened. Used by
-    /// operations that read every chunk, whether or not they merge the message.
+    /// Fails if the total size of all chunks exceeds the limit on merged sizes that was set when
+    /// the file was opened. A chunk that is used at several places in the message counts once for
+    /// each place. Used by operations that read every chunk, whether or not they merge the message.
     pub(crate) fn check_merged_size(&self) -> Result<()> {
         let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
         let tree = self.trailer.chunk_tree();

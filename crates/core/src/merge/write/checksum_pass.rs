@@ -38,7 +38,8 @@ pub(in crate::merge) struct ChecksumPass {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::merge) struct ChecksumRequest<'a> {
     pub(in crate::merge) plan: Option<&'a MergePlan>,
-    /// The slices whose elements have to be counted: the field number of the elements, by chunk.
+    /// The slices whose elements have to be counted: the chunk of each slice, and the field number
+    /// of the elements.
     pub(in crate::merge) slices: &'a HashMap<usize, FieldNumber>,
 }
 

@@ -17,8 +17,9 @@ use crate::{Error, ErrorKind, Result};
 /// Total number of path steps below which a trailer is within all limits except the depth limit.
 const FEW_STEPS: usize = 100_000;
 
-/// Fails if readers with the default [`Limits`](crate::merge::Limits) would refuse a file with this
-/// plan. Depths are allowed up to an explicitly set [depth limit](SplitOptions::depth_limit).
+/// Fails if readers with the default [`Limits`](crate::merge::Limits) would refuse a file that is
+/// written from this plan. Paths may be deeper than the default limit if the options set a larger
+/// [depth limit](SplitOptions::depth_limit).
 pub(super) fn check_reader_limits(plan: &SplitPlan, options: &SplitOptions) -> Result<()> {
     let mut steps = plan.chunks.len();
     for chunk in &plan.chunks {

@@ -120,7 +120,7 @@ impl std::fmt::Debug for ViewKind {
     }
 }
 
-/// The location and type of a view's value, without borrowing the source.
+/// The location and type of a view's value. Doesn't borrow the source.
 #[derive(Clone, Debug)]
 pub(in crate::split) struct Located {
     pub(in crate::split) path: FieldPath,
@@ -140,8 +140,9 @@ impl Located {
 
     /// Scans the message's own fields, without parsing their values.
     ///
-    /// Fails if a field has another wire type than the message's type declares: readers would treat
-    /// the field as unknown, and the message is most likely of another type.
+    /// Fails if a field's wire type differs from the one that the message type declares for the
+    /// field: readers would treat the field as unknown, and the message most likely has another
+    /// type.
     pub(in crate::split) fn check_fields(&self, source: &Source) -> Result<()> {
         let Some(descriptor) = &self.descriptor else {
             return Ok(());

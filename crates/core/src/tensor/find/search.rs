@@ -102,8 +102,8 @@ impl<'a, I: Input> Search<'a, I> {
         (self.cursor, placed.collect())
     }
 
-    /// Finds the tensors in a message with the ranges `pieces`, whose type has the index `of`.
-    /// Fails if messages nest deeper than `levels`.
+    /// Finds the tensors in a message whose bytes are at the ranges `pieces`. `of` is the index of
+    /// the message's type in [`Types::types`]. Fails if messages nest deeper than `levels`.
     pub(super) fn message(&mut self, pieces: &[Range<u64>], of: usize, levels: u32) -> Result<()> {
         let types = self.types;
         let known = &types.types[of];
@@ -234,7 +234,8 @@ impl<'a, I: Input> Search<'a, I> {
         Ok(from..self.found.len())
     }
 
-    /// Removes the tensors in these fields, since a later member of their oneof replaces them.
+    /// Removes the fields with the numbers `rivals` from `singular`, and forgets the tensors in
+    /// them, since a later member of the same oneof replaces these fields.
     fn replaced(&mut self, singular: &mut Vec<Singular>, rivals: &[u32]) {
         while let Some(at) = singular.iter().position(|one| rivals.contains(&one.number)) {
             let gone = singular.remove(at);

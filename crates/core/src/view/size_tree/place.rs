@@ -6,7 +6,8 @@ use super::node::SizeTree;
 use crate::path::FieldPath;
 use crate::{Error, ErrorKind, Result};
 
-/// The part of a message that a tree shows: a value, and repeated fields below it to sum up.
+/// The part of a message that a tree shows: one value, or all values of a field inside a repeated
+/// field, added up.
 ///
 /// ```
 /// use proto_splitter_core::view::size_tree::TreePlace;

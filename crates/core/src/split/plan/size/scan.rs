@@ -187,8 +187,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Scans a message's fields, and groups them by number. With `check`, fails if a field has
-    /// another wire type than the message's type declares.
+    /// Scans a message's fields, and groups them by number. With `check`, fails if a field's
+    /// wire type differs from the one that the message type declares for the field.
     fn hop(&self, node: &Node, hold: Hold, check: bool) -> Result<Found> {
         let mut found = Found::default();
         let mut cursor = WireCursor::new(self.source.input());
