@@ -43,8 +43,8 @@ use crate::wire::{Input, WireCursor};
 pub use difference::{Comparison, Difference, DifferenceKind};
 use walk::{Sides, Walk, first_byte};
 
-/// Compares two messages, and reports at most `limit` differences (at least one). The type of the
-/// first view applies to both messages.
+/// Compares two messages, and reports at most `limit` differences. A limit of 0 counts as 1. The
+/// type of the first view applies to both messages.
 ///
 /// # Errors
 ///

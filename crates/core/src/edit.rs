@@ -4,7 +4,7 @@
 //! Unchanged parts of a `.cpb` file are copied as they are stored. The trailer stays the same,
 //! except for the chunks' new positions and, if the message changes, the message's size and
 //! checksum. Before the trailer is written, the new file is read once and all checksums are
-//! compared.
+//! verified.
 //!
 //! ```
 //! use proto_splitter_core::container::ChunkedFile;

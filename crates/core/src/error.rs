@@ -119,8 +119,8 @@ impl Error {
         self.inner.kind
     }
 
-    /// Returns the file in which the error occurred, if known: the file that was opened, even if
-    /// the error is in another file to which that file refers.
+    /// Returns the path of the file that the failed operation opened, if known. The error itself
+    /// may be in another file to which the opened file refers.
     ///
     /// ```
     /// use std::path::Path;
@@ -167,7 +167,7 @@ impl Error {
         self.inner.refuses_size && self.inner.largest.is_empty()
     }
 
-    /// Adds the largest parts of the protobuf message. The error lists them at its end.
+    /// Adds the largest parts of the protobuf message, which the error's text lists at its end.
     #[must_use]
     pub fn with_largest(mut self, parts: Vec<LargePart>) -> Self {
         self.inner.largest = parts;
@@ -347,7 +347,7 @@ impl From<record_file::Error> for Error {
     }
 }
 
-/// Returns the reader's error if a reader of this crate made a record writer fail.
+/// If a record writer failed because a reader of this crate failed, returns the reader's error.
 fn own_cause(error: &record_file::Error) -> Option<Error> {
     let io = std::error::Error::source(error)?.downcast_ref::<std::io::Error>()?;
     let Inner {

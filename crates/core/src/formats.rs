@@ -224,7 +224,8 @@ pub trait Format: Debug + Send + Sync {
     }
 
     /// Returns true if messages of this type are views of several files, and not files themselves.
-    /// Default: false. A chunked file that contains such a message names the message's type.
+    /// Default: false. If such a message is written to a chunked file, the file names the message's
+    /// type.
     fn is_made_of_files(&self, message_type: &str) -> bool {
         let _ = message_type;
         false

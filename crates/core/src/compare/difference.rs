@@ -39,8 +39,8 @@ pub enum DifferenceKind {
     /// Numbers of elements of a repeated field in the first and in the second message. Differences
     /// between elements with the same index are reported separately.
     Counts(u64, u64),
-    /// Indices of a list element in the first and in the second message. The order of this element
-    /// relative to the other common elements differs.
+    /// Indices of a list element in the first and in the second message. The element's position
+    /// relative to the other elements that are in both messages differs.
     Moved(u64, u64),
     /// Values of a number or a short string in the first and in the second message, as text.
     Values(String, String),

@@ -88,9 +88,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Compares the elements of two lists index by index, as long as they are equal or have the
-    /// same name. Returns the position of the first pair that is neither; `None` if the comparison
-    /// is complete.
+    /// Compares the elements of two lists index by index, up to the first two elements that are
+    /// neither equal nor of the same name. Returns the remaining elements, beginning with these
+    /// two; `None` if the comparison is complete.
     fn in_step<'a, I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,

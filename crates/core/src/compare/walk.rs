@@ -281,8 +281,9 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Compares the common elements of a repeated field index by index, and then the numbers of
-    /// elements. `from` contains the number of elements in each list that were already compared.
+    /// Compares the elements that a repeated field has at the same index in both messages, and then
+    /// the numbers of elements. `from` contains, for each message, the number of elements that were
+    /// already compared.
     pub(super) fn in_pairs<I: Input, J: Input, T>(
         &mut self,
         sides: &mut Sides<I, J>,

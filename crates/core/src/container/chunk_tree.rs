@@ -38,7 +38,8 @@ pub(crate) struct ChunkRef {
     pub(crate) slice_of: Option<FieldNumber>,
     /// Number of elements in the slice; 0 if the trailer doesn't declare the number.
     pub(crate) elements: u64,
-    /// True if the chunk continues its message at the end. Such a chunk may contain any fields.
+    /// True if the chunk is appended to the preceding chunks of its message. Such a chunk may
+    /// contain any fields.
     pub(crate) tail: bool,
     /// True if the chunk begins within a field that starts in the preceding chunk.
     pub(crate) within: bool,
@@ -67,7 +68,8 @@ pub(crate) struct ChunkTree {
 }
 
 impl ChunkTree {
-    /// Returns the index of the first of `chunks` chunks that no node uses; `None` if all are used.
+    /// Returns the lowest index of a chunk that no node uses; `None` if all chunks are used.
+    /// `chunks` is the number of chunks.
     pub(crate) fn first_unused(&self, chunks: usize) -> Option<usize> {
         let mut used = vec![false; chunks];
         for c in &self.chunks {

@@ -91,9 +91,9 @@ impl Limits {
         }
     }
 
-    /// Sets the maximum depth of a path, in messages. Default: [`DEFAULT_MAX_MESSAGE_DEPTH`]. Also
-    /// limits the nesting of messages that are compared or measured, but to no more than
-    /// [`LARGEST_DEPTH_LIMIT`] levels.
+    /// Sets the maximum depth of a path, in messages. Default: [`DEFAULT_MAX_MESSAGE_DEPTH`]. The
+    /// nesting of messages that are compared or measured is limited to the same depth, but to no
+    /// more than [`LARGEST_DEPTH_LIMIT`] levels.
     #[must_use]
     pub const fn max_message_depth(mut self, messages: usize) -> Self {
         self.max_message_depth = messages;

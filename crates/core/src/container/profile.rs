@@ -21,10 +21,10 @@ pub enum Profile {
     #[default]
     TensorFlow,
     /// The profile of files with `join_version` 1, which this crate can read but TensorFlow's
-    /// reader refuses. Any string or bytes value may be in several BYTES chunks, including an
-    /// element of a repeated field, and a value in a map whose keys aren't zigzag-encoded. A
-    /// trailer that is too large is split into chunks like any message, and chunks may be in
-    /// [several files](crate::split::SplitOptions::max_file_size).
+    /// reader refuses. Any string or bytes value may be in several BYTES chunks, even if the value
+    /// is an element of a repeated field or is in a map whose keys aren't zigzag-encoded. A trailer
+    /// that is too large is split into chunks like any message, and chunks may be in [several
+    /// files](crate::split::SplitOptions::max_file_size).
     Extended,
 }
 

@@ -21,8 +21,8 @@ pub(crate) const MOST_RUNS: usize = 4 << 20;
 /// Maximum size of a written layout, in bytes: 32 MiB, half of the maximum size of a trailer.
 pub(crate) const MOST_BYTES: usize = 32 << 20;
 
-/// Memory that a reader counts for each run, in bytes: the run's segment in the merge plan and the
-/// segment's entry in its chunk's list, including unused capacity.
+/// Memory that a reader assumes for each run, in bytes. Covers the run's segment in the merge plan
+/// and the segment's entry in the list of the chunk's segments, including unused capacity.
 const RUN_MEMORY: u64 = 128;
 
 /// A run of bytes of the source message.

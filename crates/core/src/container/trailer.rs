@@ -222,7 +222,8 @@ impl Trailer {
     }
 
     /// Encodes the edited trailer `metadata`, with the unknown fields of all parts that didn't
-    /// change. `kept` contains true for each chunk of the original trailer that remains.
+    /// change. `kept` contains a flag for each chunk of the original trailer: true if the chunk
+    /// remains.
     pub(crate) fn encode_changed(&self, metadata: ChunkMetadata, kept: &[bool]) -> Result<Vec<u8>> {
         self.unknown.encode(&self.metadata, metadata, kept)
     }
@@ -343,7 +344,7 @@ impl Trailer {
     }
 
     /// Returns the indices of the MESSAGE chunks into which other chunks are spliced according to
-    /// their paths, in the order in which a merge plan reads these chunks.
+    /// their paths. The MESSAGE chunks are in the order in which a merge plan reads them.
     pub(crate) fn spliced_into(&self) -> impl Iterator<Item = usize> {
         let chunks = self.tree.ids_in_depth().flat_map(|id| {
             let chunks = self.tree.chunks(id);

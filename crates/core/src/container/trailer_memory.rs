@@ -44,8 +44,8 @@ impl Part {
         }
     }
 
-    /// Returns the memory for each number in a message of this type, in bytes. A packed number has
-    /// at least one byte.
+    /// Returns the memory for each number in a message of this type, in bytes. In a packed field,
+    /// each byte counts as a number, since a number may be as short as one byte.
     fn packed(self) -> u64 {
         match self {
             Part::Version => 8,
@@ -58,8 +58,8 @@ impl Part {
 /// since the smallest message has two bytes, a tag and a length.
 const MOST_FOR_A_BYTE: u64 = 512;
 
-/// Memory for each byte of a trailer, in addition to the memory for its messages: the byte is
-/// stored as it was read, and again in a string.
+/// Memory for each byte of a trailer, in bytes, in addition to the memory for the trailer's
+/// messages. Covers the byte as it was read, and its copy in a string.
 const EACH_BYTE: u64 = 3;
 
 /// Fails if parsing a serialized trailer would use more than `most` bytes of memory.

@@ -30,7 +30,8 @@ impl Unknown {
     }
 
     /// Encodes the edited trailer `metadata`, with the unknown fields from all unchanged parts of
-    /// the original trailer `was`. `kept` contains true for each chunk of `was` that remains.
+    /// the original trailer `was`. `kept` contains a flag for each chunk of `was`: true if the
+    /// chunk remains.
     pub(super) fn encode(
         &self,
         was: &ChunkMetadata,

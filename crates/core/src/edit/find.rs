@@ -86,7 +86,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Returns the splice that replaces the value matched by a query. `number` is the index of the
-    /// new value.
+    /// new value in the list of new values.
     pub(super) fn replace(
         &mut self,
         query: &PathQuery,
@@ -127,7 +127,8 @@ impl<'a> Finder<'a> {
     }
 
     /// Returns the splice that inserts a field: before the element with the query's index, or after
-    /// all occurrences of the field. `number` is the index of the new value.
+    /// all occurrences of the field. `number` is the index of the new value in the list of new
+    /// values.
     pub(super) fn insert(
         &mut self,
         query: &PathQuery,
@@ -345,8 +346,8 @@ fn whole(query: &PathQuery) -> Error {
     Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str())
 }
 
-/// Fails if a field contains numbers. Repeated numbers may share one tag, so none of them can be
-/// removed or inserted separately.
+/// Fails if a repeated field contains numbers. Several numbers may be packed under one tag, so a
+/// single number can't be removed or inserted.
 fn check_has_elements(field: &FieldRef) -> Result<()> {
     match field.kind() {
         Kind::Message(_) | Kind::String | Kind::Bytes => Ok(()),

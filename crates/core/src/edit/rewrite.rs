@@ -471,7 +471,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
     }
 }
 
-/// Returns true if the checksum of the whole message can be compared without the message's type.
+/// Returns true if the checksum of the whole message can be verified without the message's type.
 fn is_whole_compared(metadata: &ChunkMetadata) -> bool {
     let is_exact = metadata.byte_exact || !metadata.source_layout.is_empty();
     metadata.source_crc32c.is_some() && metadata.splice_marker && is_exact

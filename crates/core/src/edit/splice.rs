@@ -26,18 +26,18 @@ pub(super) enum SpliceKind {
 #[derive(Clone, Debug)]
 pub(super) struct Splice {
     pub(super) kind: SpliceKind,
-    /// Range of the changed field; for an insertion, the content of the message that receives the
-    /// field.
+    /// Range of the changed field; for an insertion, range of the content of the message that
+    /// receives the field.
     pub(super) at: Range<u64>,
     /// Range to remove, within one message. It doesn't include the lengths of enclosing fields.
     pub(super) range: Range<u64>,
     pub(super) with: Vec<Replacement>,
-    /// Range of the packed numbers that contain the changed number; `None` if no packed number is
-    /// changed. The range has a length, but is not a message.
+    /// Range of the run of packed numbers that contains the changed number; `None` if no packed
+    /// number is changed. The run has a length prefix, but is not a message.
     pub(super) run: Option<Range<u64>>,
 }
 
-/// New bytes to insert.
+/// A part of the new bytes of a splice.
 #[derive(Clone, Debug)]
 pub(super) enum Replacement {
     Bytes(Vec<u8>),

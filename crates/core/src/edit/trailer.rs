@@ -5,7 +5,8 @@ use crate::path::FieldPath;
 use crate::proto::{ChunkMetadata, ChunkedMessage};
 use crate::{Error, ErrorKind, Result};
 
-/// Returns the first chunk, in index order, that would fill an empty value at this path.
+/// Returns the lowest index of a chunk with a place at this path. If the value at the path is
+/// empty, a merge fills it with this chunk.
 pub(super) fn filler(trailer: &Trailer, path: &FieldPath) -> Option<usize> {
     let at = |place: &crate::container::ChunkPlace| place.path == *path && !place.packed;
     trailer
@@ -14,8 +15,9 @@ pub(super) fn filler(trailer: &Trailer, path: &FieldPath) -> Option<usize> {
         .position(|places| places.iter().any(at))
 }
 
-/// Removes the places at and below a path, except for the chunk `but` at that path, and then the
-/// chunks that no path refers to. Returns a flag for each chunk: true if it was kept.
+/// Removes the places at and below a path, and then the chunks that no path refers to. At the path,
+/// the place of the chunk with index `but` is kept. Returns a flag for each chunk: true if it was
+/// kept.
 pub(super) fn without_below(
     metadata: &mut ChunkMetadata,
     path: &FieldPath,
@@ -52,7 +54,8 @@ pub(super) fn without_unused(metadata: &mut ChunkMetadata) {
     }
 }
 
-/// Returns the `ChunkedMessage` that readers use.
+/// Returns the `ChunkedMessage` that readers use: `extended_message` if present, otherwise
+/// `message`.
 fn real(metadata: &mut ChunkMetadata) -> Option<&mut ChunkedMessage> {
     match &mut metadata.extended_message {
         Some(extended) => Some(extended),

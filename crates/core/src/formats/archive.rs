@@ -61,16 +61,16 @@ pub trait Archive: Any + Debug + Send + Sync {
     }
 
     /// Returns the file that contains a tensor's elements, and their byte range in the file.
-    /// Returns `None` unless the elements are contiguous, have their in-memory layout, and aren't
-    /// covered by a checksum. Default: `None`.
+    /// Returns `None` unless the elements are contiguous, are stored as they are laid out in
+    /// memory, and aren't covered by a checksum. Default: `None`.
     fn tensor_in_file(&self, info: &TensorInfo) -> Option<(&Path, Range<u64>)> {
         let _ = info;
         None
     }
 
-    /// Returns an entry for each part of the archive that takes up space, for lists and size trees.
-    /// The default implementation returns the tensors. In a name, `/` separates the levels of the
-    /// size tree.
+    /// Returns an entry for each part of the archive that takes up space. Lists and size trees show
+    /// these entries. In an entry's name, `/` separates the levels of the size tree. The default
+    /// implementation returns the tensors.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl Entry {
     }
 }
 
-/// The basis on which data was found intact.
+/// The kind of checks that data passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Checks {
@@ -180,14 +180,14 @@ pub struct Verified {
     pub tensors: u64,
     /// Total size of the verified tensors, or of the verified message, in bytes.
     pub bytes: u64,
-    /// Basis of the check.
+    /// Kind of checks that the data passed.
     pub checks: Checks,
     /// Warnings about harmless irregularities.
     pub warnings: Vec<String>,
 }
 
 impl Verified {
-    /// Creates a report with these numbers of tensors and bytes, and this basis.
+    /// Creates a report with these numbers of tensors and bytes, and this kind of checks.
     pub fn new(tensors: u64, bytes: u64, checks: Checks) -> Verified {
         Verified {
             tensors,

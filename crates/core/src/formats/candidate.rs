@@ -26,7 +26,7 @@ pub enum Confidence {
     Possible,
     /// Only this format uses such a name, or the content looks like the format.
     Likely,
-    /// The content proves the format: it has a signature, or files that only this format has.
+    /// The content proves the format, by a signature or by files that only this format has.
     Certain,
 }
 

@@ -82,7 +82,7 @@ impl LodTable {
         levels.iter().map(read).collect()
     }
 
-    /// Parses the message of a level, and returns its offsets. They may be packed.
+    /// Parses the message of a level, and returns the level's offsets, which may be packed.
     fn parse(&self, level: &[u8]) -> Result<Vec<u64>> {
         let mut offsets = Vec::new();
         let mut cursor = WireCursor::new(level);

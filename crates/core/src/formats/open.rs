@@ -30,8 +30,9 @@ impl Registry {
     }
 
     /// Opens a candidate, like [`open`](Self::open). The candidate can be an input that was already
-    /// inspected, whose file isn't opened again, or an input that isn't a local file, such as an
-    /// object in a store. For an object, no other names are tried.
+    /// inspected; its file isn't opened again. The candidate can also be an input that isn't a
+    /// local file, such as an object in a store. The path of an object isn't used as a prefix of
+    /// other names.
     ///
     /// ```
     /// use std::sync::Arc;

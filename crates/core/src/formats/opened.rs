@@ -84,8 +84,9 @@ fn untyped() -> Error {
     Error::new(ErrorKind::SchemaNeeded, "no type is known for the message")
 }
 
-/// Accessors and readers. A path is a [`PathQuery`] that leads to one value, such as
-/// `node["relu"].attr["value"].tensor`; without a known type it consists of field numbers.
+/// Methods that describe an open input and read its content. A path is a [`PathQuery`] that leads
+/// to one value, such as `node["relu"].attr["value"].tensor`. If the message's type is unknown, the
+/// path consists of field numbers.
 impl Opened {
     /// Returns the format; `None` for a message of an unknown format.
     pub fn format(&self) -> Option<&'static dyn Format> {

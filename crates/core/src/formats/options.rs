@@ -67,7 +67,7 @@ impl OpenOptions {
     }
 
     /// Sets the file that accompanies the input. Default: the format finds the file. Opening fails
-    /// if the format has no such files.
+    /// if the file is set, but inputs of the format have no such file.
     #[must_use]
     pub fn companion(mut self, companion: impl Into<Option<PathBuf>>) -> Self {
         self.companion = companion.into();

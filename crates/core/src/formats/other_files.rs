@@ -106,7 +106,7 @@ fn check_named(candidate: &Candidate<'_>, format: &dyn Format) -> Result<()> {
     }
 }
 
-/// Fails if a file of no known format is not a message.
+/// Fails if a file that no format recognizes is evidently not a message.
 fn check_message(candidate: &Candidate<'_>) -> Result<()> {
     let extension = candidate.extension();
     let by_name = extension.filter(|ending| NEVER_EMPTY.contains(&ending.as_str()));

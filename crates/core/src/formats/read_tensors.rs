@@ -12,8 +12,8 @@ use crate::{Error, ErrorKind, Result};
 impl Opened {
     /// Returns the file that contains a tensor's elements, and their byte range in the file, so
     /// that a caller can map the file instead of copying the elements. Returns `None` unless the
-    /// elements are contiguous, have their in-memory layout, and aren't covered by a checksum. For
-    /// a tensor in a file in chunks, for example, the result is `None`.
+    /// elements are contiguous, are stored as they are laid out in memory, and aren't covered by a
+    /// checksum. For a tensor in a file in chunks, for example, the result is `None`.
     ///
     /// The tensors in a message must have been [listed](Opened::tensors) before.
     ///

@@ -13,7 +13,7 @@ use crate::progress::Meter;
 use crate::tensor::{Location, PlacedTensor, TensorInfo, TensorReader, read_many_into};
 
 /// Number of bytes to read between two checks for cancellation, if the message is in one piece: 32
-/// MiB, which is several reads for each of a few threads.
+/// MiB, enough for several reads on each of a few threads.
 const STEP: usize = 32 << 20;
 
 /// The source of a message: a file, or an object in a store.
@@ -23,8 +23,8 @@ pub(super) type Shared = Arc<dyn ReadAt>;
 #[derive(Debug)]
 pub(super) struct TensorTable {
     tensors: Vec<PlacedTensor>,
-    /// Index of each tensor, by its name, and also by its path unless the path is another tensor's
-    /// name.
+    /// Index of each tensor in `tensors`, by the tensor's name, and also by the tensor's path
+    /// unless the path is another tensor's name.
     by_name: HashMap<String, usize>,
     /// The message that contains the tensors. Their places are byte ranges of this message.
     message: MessageReader,
@@ -121,7 +121,7 @@ type Placed<'w, 'b> = (&'w TensorInfo, Range<u64>, &'b mut [u8]);
 
 /// Reads tensors from a file in chunks, and returns the tensors that are still to be read by
 /// position. Chunks that are needed entirely, or almost entirely, are read once for all tensors.
-/// The checksums of other chunks are compared once while the input is open.
+/// The checksums of other chunks are verified once while the input is open.
 fn read_chunks<'w, 'b>(
     merged: &MergedMessage<Shared>,
     placed: Vec<Placed<'w, 'b>>,

@@ -11,7 +11,8 @@ pub(super) struct ListEntry {
     /// Position of the field's chunk in the builder's list of chunks; `None` if the field has no
     /// chunk.
     pub(super) chunk: Option<u32>,
-    /// Index of the list of fields below this field; `None` if there is no such list.
+    /// Index in `FieldLists::starts` of the list of fields below this field; `None` if there is no
+    /// such list.
     pub(super) below: Option<u32>,
 }
 
@@ -87,8 +88,9 @@ struct Merged<'a> {
     tree: &'a ChunkTree,
     /// For each node, true if a chunk below the node was merged.
     is_above: Vec<bool>,
-    /// For each node, the highest field number among its singular fields with merged chunks, since
-    /// fields in one oneof supersede each other.
+    /// For each node, the highest field number among its singular fields with merged chunks. A
+    /// chunk of a field with a lower number must not follow, since fields in one oneof supersede
+    /// each other.
     latest: Vec<u32>,
     chunks: Vec<(NodeId, ChunkRef)>,
 }

@@ -39,10 +39,10 @@ use crate::{Error, ErrorKind, Result};
 ///                      leaf(the bytes of chunk i, uncompressed)
 /// ```
 ///
-/// The omitted fields of the trailer contain only the places of records. So a message in several
-/// files has the same root as in one file, and compressing the chunks differently doesn't change
-/// the root. Everything else affects the root: the chunks' bytes, number and order, their types and
-/// paths, and the message's type and schema.
+/// The omitted fields of the trailer contain only the places of records, and hashes that the root
+/// covers anyway. So a message in several files has the same root as in one file, and compressing
+/// the chunks differently doesn't change the root. Everything else affects the root: the chunks'
+/// bytes, number and order, their types and paths, and the message's type and schema.
 ///
 /// The trailer doesn't store the root itself. It stores the roots of two subtrees, `chunks` and
 /// `leaf(metadata)`, in `ChunkMetadata.merkle_tree`. The root follows from these two and the

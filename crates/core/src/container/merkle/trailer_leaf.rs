@@ -1,4 +1,5 @@
-//! The Merkle tree's leaf for the trailer: the whole trailer, except the places of records.
+//! The Merkle tree's leaf for the trailer: the whole trailer, except the places of records and the
+//! tree's own hashes.
 
 use std::ops::Range;
 
@@ -14,8 +15,8 @@ const CHUNK_FILE: u32 = 1001;
 
 /// Returns the hash of a serialized trailer, as [`MerkleRoot`](super::MerkleRoot) defines it.
 ///
-/// The bytes are hashed unchanged, so that fields unknown to this version are part of the hash,
-/// too.
+/// Fields are hashed as they are serialized, so that fields unknown to this version are part of the
+/// hash, too.
 pub(super) fn trailer_leaf(hashing: Hashing, trailer: &[u8]) -> Result<Hash> {
     let mut leaf = hashing.leaf();
     let mut cursor = WireCursor::new(trailer);

@@ -103,7 +103,8 @@ impl Opened {
         self
     }
 
-    /// Opens a file in chunks. `known` looks up the message's type by the name in the file.
+    /// Opens a file in chunks. `known` looks up the message's type by the type's name, which the
+    /// file contains.
     pub(in crate::formats) fn of_chunks(
         input: &Candidate<'_>,
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,
@@ -115,7 +116,8 @@ impl Opened {
         Ok(opened.reading_chunks(input))
     }
 
-    /// Wraps a message in chunks. `known` looks up the message's type by the name in the file.
+    /// Wraps a message in chunks. `known` looks up the message's type by the type's name, which the
+    /// file contains.
     pub(in crate::formats) fn of_chunked(
         file: ChunkedFile<Shared>,
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,
@@ -222,8 +224,8 @@ impl Opened {
     }
 }
 
-/// Returns the type of a message in chunks: from the options, else from `known` by the name in the
-/// file, else from the schema in the file.
+/// Returns the type of a message in chunks: the type in the options, or else the type that `known`
+/// returns for the type name in the file, or else the type in the file's schema.
 fn type_of(
     file: &ChunkedFile<Shared>,
     known: impl FnOnce(&str) -> Option<MessageDescriptor>,

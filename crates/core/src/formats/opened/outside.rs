@@ -27,7 +27,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`], which names the first of [`outside_files`](Self::outside_files).
+    /// [`ErrorKind::Io`], with the path of the first of [`outside_files`](Self::outside_files).
     pub fn check_complete(&self) -> Result<()> {
         let Some(first) = self.outside.first() else {
             return Ok(());

@@ -150,7 +150,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// If the elements have no fixed width, or their number differs from the tensor's shape.
+    /// If the elements have no fixed width, or their number doesn't match the tensor's shape.
     pub fn read_tensor(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
         match (&self.archive, &info.location) {
             (Some(archive), _) => archive.read(info),
