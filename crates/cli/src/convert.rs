@@ -131,8 +131,8 @@ pub(crate) fn saved_model(
         .map_err(|error| Failure::of(folder, &error))
 }
 
-/// Fails if the input is missing or a file. Must be called before the conversion, which reports
-/// errors about options first, as if the input were a SavedModel.
+/// Fails if the input is missing or a file. Must be called before the conversion, since the
+/// conversion would report errors about options before it notices that the input isn't a folder.
 fn check_folder(input: &Path) -> Result<(), Failure> {
     let name = shown(input);
     let why = match std::fs::metadata(input) {

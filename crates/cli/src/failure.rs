@@ -24,7 +24,7 @@ pub(crate) struct Failure {
 pub struct Cause {
     /// Kind of the error.
     pub kind: ErrorKind,
-    /// Message of the library, without the hints that the command adds.
+    /// The library's error message, without the hints that the command adds.
     pub message: String,
     /// Path of the field in which the error occurred; `None` if unknown.
     pub path: Option<String>,
@@ -66,7 +66,7 @@ impl Cause {
 pub struct Failed {
     /// Exit status of the command.
     pub exit: Exit,
-    /// Message of the command, on one line.
+    /// The command's error message, on one line.
     pub message: String,
     /// Error from the library or the system; `None` for an invalid command line.
     pub cause: Option<Box<Cause>>,

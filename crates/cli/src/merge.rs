@@ -133,7 +133,7 @@ fn plan(args: &MergeArgs, input: &Input) -> Result<PartsPlan, Failure> {
     parts::plan_merge(input, args.output(), args.force, args.parts.parts)
 }
 
-/// Writes the merged message directly to an object in a store.
+/// Writes the merged message to an object in a store, without a local copy.
 fn to_store(input: &Input, args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let failed = |error: Error| Failure::of(input.file(), &error);
     let file = input.require_chunks()?;

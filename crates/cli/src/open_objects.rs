@@ -17,7 +17,7 @@ use crate::failure::Failure;
 pub(crate) struct OpenObjects(Arc<HashMap<PathBuf, Arc<ObjectReader>>>);
 
 impl OpenObjects {
-    /// Creates the map from open objects, by URL.
+    /// Creates the map. `open` contains the open objects, by URL.
     pub(crate) fn new(open: HashMap<PathBuf, Arc<ObjectReader>>) -> OpenObjects {
         OpenObjects(Arc::new(open))
     }

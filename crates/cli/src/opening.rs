@@ -175,8 +175,8 @@ impl<'a> Opening<'a> {
         self
     }
 
-    /// Opens two inputs. If companion options are given, they need to apply to only one of the
-    /// inputs.
+    /// Opens two inputs. If companion options are given, and one of the inputs can't be opened with
+    /// them, this input is opened without them.
     pub(crate) fn open_both(self, named: [&Path; 2]) -> Result<[Input; 2], Failure> {
         let [first, second] = named.map(|named| self.clone().open(named));
         let is_named = self.schema.companion.is_named();

@@ -34,7 +34,7 @@ pub(crate) struct Output<'a> {
     /// True to omit notes and reports of success.
     quiet: bool,
     line: ProgressLine,
-    /// Objects in stores that the command reads directly.
+    /// Objects in stores that the command reads without a local copy.
     objects: OpenObjects,
 }
 
@@ -105,8 +105,9 @@ impl<'a> Output<'a> {
         self.line = ProgressLine::new(shown);
     }
 
-    /// Returns a progress listener for work that only reads. The listener doesn't cancel the work,
-    /// since a signal can end the process at any moment.
+    /// Returns a progress listener for work that only reads. The listener doesn't cancel the work
+    /// when the command is interrupted, since the process can then end at once: it has no files to
+    /// clean up.
     pub(crate) fn reading(&self, doing: &'static str) -> Progress {
         self.line.bytes(doing)
     }
@@ -138,12 +139,12 @@ impl<'a> Output<'a> {
         self.terminal.width()
     }
 
-    /// Returns the objects in stores that the command reads directly.
+    /// Returns the objects in stores that the command reads without a local copy.
     pub(crate) fn objects(&self) -> &OpenObjects {
         &self.objects
     }
 
-    /// Sets the objects in stores that the command reads directly.
+    /// Sets the objects in stores that the command reads without a local copy.
     #[cfg(feature = "remote")]
     pub(crate) fn read_there(&mut self, objects: OpenObjects) {
         self.objects = objects;

@@ -39,8 +39,9 @@ pub(crate) fn run(
     Ok(exit)
 }
 
-/// Returns the file given by `-o`, true if it may be overwritten, and the files that the command
-/// reads. Returns `None` for standard output, or for a command that doesn't print a report.
+/// Returns the file given by `-o`, a flag that is true if this file may be overwritten, and the
+/// files that the command reads. Returns `None` for standard output, or for a command that doesn't
+/// print a report.
 fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     let (printed, read): (&OutputFileArgs, Vec<&PathBuf>) = match command {
         Command::Verify(args) => (&args.output_file, args.file.iter().collect()),

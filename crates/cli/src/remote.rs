@@ -120,8 +120,9 @@ fn names(named: &Path) -> [PathBuf; 3] {
     [named.to_owned(), chunked, plain]
 }
 
-/// Opens the object at a URL for work in parts, which reads objects directly. The URL may omit the
-/// extension `.cpb` or `.pb`. A name that isn't a URL is returned unchanged, without an object.
+/// Opens the object at a URL for work in parts, which reads objects without copying them to local
+/// files. The URL may omit the extension `.cpb` or `.pb`. A name that isn't a URL is returned
+/// unchanged, without an object.
 pub(crate) fn find(named: &Path) -> Result<(PathBuf, OpenObjects), Failure> {
     check_scheme(named)?;
     if !is_url(named) {
@@ -182,7 +183,8 @@ fn refused(error: &io::Error) -> Failure {
     Failure::usage(format!("{error}{hint}"))
 }
 
-/// The temporary copies of a command's inputs and outputs, and the objects that it reads directly.
+/// The temporary copies of a command's inputs and outputs, and the objects that the command reads
+/// without a local copy.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
     open: HashMap<PathBuf, Arc<ObjectReader>>,

@@ -54,7 +54,7 @@ struct TagReport {
     updater_states: usize,
     /// Total size of the arrays that the tag uses, in bytes.
     bytes: u64,
-    /// Total size of those arrays of the tag that are stored in another tag's folder, in bytes.
+    /// Total size of the tag's arrays that are stored in another tag's folder, in bytes.
     shared_bytes: u64,
 }
 

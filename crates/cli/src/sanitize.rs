@@ -96,7 +96,8 @@ impl<W: Write> Write for JsonWriter<W> {
     }
 }
 
-/// Escapes the same characters as [`JsonWriter`] in JSON text. They occur only inside strings.
+/// Escapes the characters in JSON text that [`JsonWriter`] escapes. In JSON, these characters occur
+/// only inside strings.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     let is_plain = text.bytes().all(|byte| byte < 0x7f);
     if is_plain || !text.contains(harms_quoted) {

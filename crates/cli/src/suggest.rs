@@ -60,8 +60,8 @@ pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
     mended(typed, root).filter(|mended| is_sound(mended))
 }
 
-/// Returns a valid path that is similar to an invalid path into a size tree, where `[*]` means all
-/// elements.
+/// Returns a valid path in a size tree that is similar to the invalid path `typed`. In such paths,
+/// `[*]` means all elements.
 pub(crate) fn place(typed: &str, root: &MessageDescriptor) -> Option<String> {
     mended(typed, root).filter(|mended| TreePlace::parse(mended, Some(root)).is_ok())
 }
@@ -175,7 +175,8 @@ fn mend(
     Some(path)
 }
 
-/// Corrects a path in brackets that is part of a condition on the value at this path.
+/// Corrects the path at the start of a condition in brackets, such as `name` in `[name="x"]`. Other
+/// text in brackets is returned unchanged.
 fn mend_select<'a>(select: &'a str, field: &FieldDescriptor) -> Option<Cow<'a, str>> {
     let operator = select.find(['=', '!', '<', '>', '~']);
     let parts = operator.map(|at| select.split_at(at));

@@ -45,8 +45,8 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Adds a row. The text of each cell is put on one line. If it is very long, it is shortened in
-    /// the middle.
+    /// Adds a row. The text of each cell is put on one line. A very long text is shortened in the
+    /// middle.
     pub(crate) fn row(&mut self, cells: [String; N]) {
         self.rows.push(cells.map(cell));
     }
@@ -164,7 +164,7 @@ impl<const N: usize> Columns<N> {
     }
 }
 
-/// Returns the text of a cell on one line. If it is very long, it is shortened in the middle.
+/// Returns the text of a cell on one line. A very long text is shortened in the middle.
 pub(crate) fn cell(text: impl AsRef<str>) -> String {
     shorten(&one_line(text.as_ref()), WIDEST)
 }

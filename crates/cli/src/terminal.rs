@@ -11,7 +11,8 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Returns the value for output that isn't a terminal, so that lines may have any length.
+    /// Returns the value for output that doesn't go to a terminal. The lines of such output may
+    /// have any length.
     #[must_use]
     pub fn none() -> Self {
         Terminal::default()

@@ -65,7 +65,7 @@ fn fields(message: &DynamicMessage, depth: usize, most: usize, line: Line<'_>) -
 }
 
 /// Returns true if a field is a proto2 group, which is printed with the name of its type. With
-/// editions, any field can be encoded like a group, and is printed with its own name.
+/// editions, any message field can be encoded like a group, but is printed with its own name.
 fn is_group_by_name(field: &FieldDescriptor, group: &MessageDescriptor) -> bool {
     field.is_group()
         && field.name() == group.name().to_lowercase()
@@ -186,8 +186,9 @@ fn float(text: &str) -> String {
     }
 }
 
-/// Returns bytes in quotes. All bytes except printable ASCII are escaped. In a string, letters of
-/// any language aren't escaped, either.
+/// Returns bytes in quotes. Printable ASCII characters aren't escaped, except for quotes and
+/// backslashes. If `is_text` is true, characters outside of ASCII aren't escaped, either, unless
+/// they are [harmful](harms_quoted). Everything else is escaped.
 fn quoted(bytes: &[u8], is_text: bool) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');

@@ -204,8 +204,8 @@ pub(crate) fn plain_text(report: &TreeReport) -> String {
     text::text(report, Look::default())
 }
 
-/// Returns a page that shows the largest parts of a tree: those within the limits, or fewer so that
-/// they fit.
+/// Returns a page that shows the largest parts of a tree: all parts within the limits or, if those
+/// are too many for a page, fewer.
 pub(crate) fn page(tree: &MeasuredTree, limits: TreeLimits) -> Result<String, Failure> {
     page::page(limits, |limits| tree.report(limits))
 }

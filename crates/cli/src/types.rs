@@ -60,8 +60,8 @@ impl Types {
         Ok(types)
     }
 
-    /// Returns the root of a sequence for the value `name` of `--delimited`, which is the type of
-    /// the sequence's messages, or the field that contains them.
+    /// Returns the root of a sequence. `name`, the value of `--delimited`, is either the type of
+    /// the sequence's messages, or the field that contains these messages.
     fn sequence_named(&self, name: &str) -> Result<Root, Failure> {
         let parent = || self.get(name.rsplit_once('.')?.0);
         if self.get(name).or_else(parent).is_none() {
@@ -90,11 +90,11 @@ impl Types {
         }
     }
 
-    /// Returns the schema next to an input, and the type of the input's message in this schema. The
-    /// type is the one that the input records as `said` or, if it records none, the only type that
-    /// no other type contains. A schema fits if it has such a type, and `is_of` returns true for
-    /// the type. Returns `None` if the user gave a schema or a type, or if the number of schemas
-    /// that fit isn't one.
+    /// Returns the schema next to an input, and the type of the input's message in this schema. If
+    /// the input records a type, `said` is its name, and the schema must define it. Otherwise, the
+    /// type is the only one in the schema that no other type contains. A schema fits if it has such
+    /// a type, and `is_of` returns true for the type. Returns `None` if the user gave a schema or a
+    /// type, if no schema fits, or if several do.
     pub(crate) fn beside(
         args: &SchemaArgs,
         input: &Path,

@@ -40,8 +40,8 @@ pub(crate) fn report(error: &clap::Error, args: &[OsString], output: &mut Output
     Exit::Usage
 }
 
-/// Returns clap's error on one line, with any arguments that clap lists below the first line, and
-/// its suggestion.
+/// Returns an error message from clap on one line, with clap's suggestion. Any arguments that clap
+/// lists below the first line are appended to it.
 fn first_paragraph(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let mut lines = text.lines().map(str::trim);

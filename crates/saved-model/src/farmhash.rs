@@ -250,8 +250,8 @@ fn short(s: &[u8]) -> u64 {
     }
 }
 
-/// Intermediate values of the hash, computed in the same way for 17 to 32 bytes and for 33 to 64
-/// bytes.
+/// Intermediate values of the hash. They are computed in the same way for inputs of 17 to 32 bytes
+/// and for inputs of 33 to 64 bytes.
 struct Quarter {
     a: u64,
     sum: u64,

@@ -23,9 +23,9 @@ fn signature(signature: &mut MemberFields<'_>) -> Result<MemberName> {
     Ok(MemberName { name: None, detail })
 }
 
-/// Kinds of objects. Each kind has the number of the object's field for this kind, the name of the
-/// kind, and the number of the field that contains the object's name (`None` if the kind has no
-/// names).
+/// Kinds of objects in an object graph. For each kind: the number of the field of `SavedObject`
+/// that holds the kind's message, the name of the kind, and the number of the field of this message
+/// that contains the object's name (`None` if the kind has no names).
 const KINDS: [(u32, &str, Option<u32>); 8] = [
     (4, "user object", Some(1)),
     (5, "asset", None),

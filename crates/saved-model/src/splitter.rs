@@ -13,8 +13,9 @@ pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 /// A splitter for `tensorflow.SavedModel`. It can cut every part of a meta graph: graph, object
 /// graph, collections, signatures and assets.
 ///
-/// A meta graph never becomes a chunk as a whole: TensorFlow's Merger could read the file, but its
-/// fingerprint code couldn't. Instead, messages inside the meta graph become chunks.
+/// A meta graph never becomes a chunk as a whole. TensorFlow's Merger could read a file with such a
+/// chunk, but TensorFlow's code for fingerprints couldn't. Instead, messages inside the meta graph
+/// become chunks.
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, SplitExt, SplitOptions};

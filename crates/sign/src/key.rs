@@ -25,7 +25,7 @@ impl SigningKey {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidConfig`] if the text isn't a private key, or the key is encrypted or
-    /// uses another curve.
+    /// uses a curve other than P-256 and P-384.
     pub fn from_pem(pem: &str) -> Result<Self> {
         // Skips the parameters of the curve, which older versions of openssl write before the key.
         let start = pem.find("-----BEGIN EC PRIVATE KEY").unwrap_or(0);
@@ -98,7 +98,8 @@ impl VerifyingKey {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the text isn't a public key, or the key uses another curve.
+    /// [`ErrorKind::InvalidConfig`] if the text isn't a public key, or the key uses a curve other
+    /// than P-256 and P-384.
     pub fn from_pem(pem: &str) -> Result<Self> {
         let pem = pem.trim_start();
         if let Ok(key) = p256::ecdsa::VerifyingKey::from_public_key_pem(pem) {

@@ -83,7 +83,7 @@ impl VerifyOptions {
 
     /// Ignores an unsigned file or folder, such as the signature file itself if it is inside the
     /// model. `path` is a path in the file system; it isn't relative to the model. A signed file
-    /// isn't exempt: if its path is ignored, the file counts as missing.
+    /// whose path is ignored counts as missing.
     #[must_use]
     pub fn ignore(mut self, path: impl Into<PathBuf>) -> Self {
         self.ignored.push(path.into());

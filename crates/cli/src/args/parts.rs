@@ -57,7 +57,7 @@ const WITH_PLAN: &[&str] = &[
 /// limits.
 const LIMITS: &[&str] = &["allow_outside", "max_merged_size", "max_files", "max_depth"];
 
-/// Makes an option conflict with `--plan`, unless it is allowed there.
+/// Makes an option conflict with `--plan`, unless [`WITH_PLAN`] contains the option.
 pub(crate) fn apart_from_plan(arg: Arg) -> Arg {
     if WITH_PLAN.contains(&arg.get_id().as_str()) {
         arg

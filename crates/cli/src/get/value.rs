@@ -18,8 +18,8 @@ use super::sorted_json;
 use crate::sanitize;
 use crate::text;
 
-/// Maximum memory for decoding a message to print it, in bytes. For a larger message, `--format
-/// binary` or a path to a part of it is needed.
+/// Maximum memory, in bytes, that a message may take when it is decoded for printing. A larger
+/// message needs `--format binary`, or a path that selects a part of the message.
 const MAX_SHOWN_MEMORY: u64 = 512 << 20;
 
 /// Returns the value at a path in protobuf's JSON mapping, with strings cut after `most` bytes.
@@ -95,7 +95,7 @@ pub(super) fn typed<'a>(view: &'a MessageView<'_>) -> Result<&'a MessageDescript
     })
 }
 
-/// The type of a value to print. Paths that differ only in indices and keys have the same shape.
+/// The type of a value to print. It is the same for paths that differ only in indices and keys.
 pub(super) enum Shape {
     Message(MessageShape),
     Scalar(Kind, Holder),
@@ -104,14 +104,15 @@ pub(super) enum Shape {
 /// The type of a message to print.
 pub(super) struct MessageShape {
     descriptor: MessageDescriptor,
-    /// Maximum size of an encoded message, in bytes, that is decoded without checking the memory.
+    /// Maximum size of an encoded message that is decoded without first checking how much memory
+    /// decoding needs, in bytes.
     unchecked: usize,
 }
 
 impl MessageShape {
     fn new(descriptor: MessageDescriptor) -> MessageShape {
-        /// Value of `unchecked` for messages without an `Any`, in bytes. Decoding such a message
-        /// needs at most 130 bytes of memory for each of its bytes.
+        /// Value of `MessageShape::unchecked` for types without an `Any`, in bytes. Decoding a
+        /// message of such a type needs at most 130 bytes of memory for each encoded byte.
         const SMALL: usize = 1 << 20;
         let mut seen = HashSet::new();
         let unchecked = if reaches_any(&descriptor, &mut seen) {
@@ -261,8 +262,8 @@ fn undecodable(why: impl ToString) -> Error {
     Error::new(ErrorKind::InvalidMessage, why.to_string())
 }
 
-/// Returns a scalar in protobuf's JSON mapping. The scalar is decoded as the only value in a
-/// message.
+/// Returns a scalar in protobuf's JSON mapping. For this, the scalar is decoded as the only field
+/// of a message.
 fn scalar(value: &[u8], kind: &Kind, holder: &Holder) -> Result<Value, Error> {
     let wire = wire_type(kind, false);
     let mut bytes = Vec::with_capacity(value.len() + 16);

@@ -404,7 +404,8 @@ impl Printer {
         all
     }
 
-    /// Returns true if a field is printed as a group, which includes the contents of its type.
+    /// Returns true if a field is printed as a group. A group includes the contents of the field's
+    /// type.
     fn is_group(&self, field: &FieldDescriptorProto) -> bool {
         field.r#type() == Type::Group && self.language != Language::Edition
     }

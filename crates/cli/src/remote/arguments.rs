@@ -12,9 +12,10 @@ use crate::args::{Command, SameDiffCommand, SchemaArgs};
 pub(super) struct Arguments<'a> {
     /// Arguments that name inputs.
     pub(super) inputs: Vec<&'a mut PathBuf>,
-    /// Arguments that name outputs, except for outputs that the command writes directly to a store.
+    /// Arguments that name outputs, except for outputs that the command writes to a store without a
+    /// local copy.
     pub(super) outputs: Vec<&'a mut PathBuf>,
-    /// Kind of input that the command reads directly from a store.
+    /// Kind of input that the command reads from a store without a local copy.
     pub(super) in_place: InPlace,
     /// True if the command may overwrite existing outputs.
     pub(super) force: bool,
@@ -208,10 +209,10 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
     }
 }
 
-/// Returns the kind of remote input that a command reads in place, if the command supports all
-/// formats. With `--program` or `--input-format`, only chunked files are read in place. Other
-/// inputs are first copied to local files: a companion has to be next to the input, and the format
-/// may require local files.
+/// Returns the kind of remote input that is read in place by a command that supports all formats.
+/// With `--program` or `--input-format`, only chunked files are read in place. Other inputs are
+/// first copied to local files, since a companion has to be next to the input, and the format may
+/// require local files.
 fn opened(schema: &SchemaArgs) -> InPlace {
     let companion = &schema.companion;
     match (&companion.program, &companion.input_format) {

@@ -28,7 +28,8 @@ mod field {
     pub(super) const EDITION: u32 = 14;
 }
 
-/// The sources with editions that a compiler has opened, rewritten to proto2, by import path.
+/// The sources that a compiler has opened and that use editions, rewritten to proto2. The keys are
+/// import paths.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EditionSources(Rc<RefCell<BTreeMap<String, Rewritten>>>);
 

@@ -25,12 +25,13 @@ pub(super) struct Report {
     output_bytes: Option<u64>,
     chunks: Vec<Chunk>,
     dry_run: bool,
-    /// False if there was nothing to write, because the input already is the output.
+    /// False if there was nothing to write: there is no output, or the output is the input file
+    /// itself.
     written: bool,
-    /// Path of the removed file that had the output's prefix and the other extension; `None` if no
-    /// file was removed.
+    /// Path of the removed file that had the output's prefix, but the extension `.pb` instead of
+    /// `.cpb` or vice versa; `None` if no such file was removed.
     pub(super) removed: Option<String>,
-    /// Paths of further files from an earlier split that were removed.
+    /// Paths of the other files that an earlier split wrote and that were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) removed_files: Vec<String>,
     /// Files with chunks, except the main file.
@@ -75,7 +76,8 @@ struct Chunk {
 }
 
 impl Report {
-    /// Returns the report of a dry run. `written` is false if the input already is the output.
+    /// Returns the report of a dry run. `written` is false if there is no output, or the output is
+    /// the input file itself.
     pub(super) fn of_plan(
         plan: &SplitPlan,
         source: &Source,
@@ -113,7 +115,7 @@ impl Report {
         }
     }
 
-    /// Returns the report of a split. `changed` is false if the input already is the output.
+    /// Returns the report of a split. `changed` is false if the output is the input file itself.
     pub(super) fn of_written(written: &Written, source: &Source, changed: bool) -> Self {
         let chunks = written.chunks.iter().map(|chunk| Chunk {
             index: chunk.index.get(),

@@ -66,8 +66,8 @@ struct Item {
 /// and path.
 type Row = (String, Option<String>, Option<String>, u64, String, String);
 
-/// Returns a page for the largest report whose data fits. `report` creates the report for given
-/// limits.
+/// Returns a page for the largest report whose data has at most [`MOST_DATA`] bytes. `report`
+/// creates the report for given limits.
 pub(super) fn page(
     limits: TreeLimits,
     report: impl Fn(&TreeLimits) -> TreeReport,

@@ -14,8 +14,8 @@ impl Rect {
         self.width * self.height
     }
 
-    /// Returns the rectangle without a margin of `top` at the top, and of `side` at the other
-    /// sides; `None` if nothing is left.
+    /// Returns what is left of the rectangle inside a margin, whose width is `top` at the top, and
+    /// `side` at the other sides; `None` if nothing is left.
     pub(super) fn inset(&self, side: f64, top: f64) -> Option<Rect> {
         let inner = Rect {
             x: self.x + side,

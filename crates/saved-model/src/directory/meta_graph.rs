@@ -94,11 +94,11 @@ pub struct ModelVariable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Asset {
-    /// Path of the file, relative to the assets folder, as the model stores it.
+    /// Path of the asset file, relative to the assets folder, as the model stores it.
     pub file_name: String,
-    /// Name of the tensor that is set to the file's path when the model is loaded.
+    /// Name of the tensor that is set to the asset file's path when the model is loaded.
     pub tensor_name: String,
-    /// Path of the file in the file system.
+    /// Path of the asset file in the file system.
     pub path: PathBuf,
 }
 

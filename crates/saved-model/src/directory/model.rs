@@ -126,8 +126,8 @@ impl Model {
         self.message.clone().into()
     }
 
-    /// Copies the model file from `path` to `target`. If it is a `.cpb` with chunks in other files,
-    /// also copies them to the corresponding paths next to `target`.
+    /// Copies the model file from `path` to `target`. If a `.cpb` has chunks in other files, also
+    /// copies those files to the corresponding paths next to `target`.
     pub(super) fn copy_files(&self, path: &Path, target: &Path, copying: &Copying) -> Result<()> {
         copy_file(path, target, copying)?;
         let Some(file) = self.message.chunked_file() else {

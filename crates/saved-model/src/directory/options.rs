@@ -72,9 +72,9 @@ impl SaveOptions {
     }
 
     /// Sets the progress listener for copying files, checking the variables and computing the
-    /// fingerprint, which can also cancel the work. Splitting and merging use the listener in the
-    /// options for [`split`](Self::split). If the work is cancelled, no files are left. Default:
-    /// none.
+    /// fingerprint. The listener can also cancel the work, in which case no files are left.
+    /// Splitting and merging use the listener in the options for [`split`](Self::split) instead.
+    /// Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.copying.progress = progress;

@@ -33,7 +33,7 @@ pub struct Rebuilt<T> {
 
 /// Creates the folder `to` as a copy of the folder `from` with a new model file, which `fill`
 /// writes. The argument of `fill` is the model file's path without an extension. The checksums of
-/// the variables are compared; other files have no checksums.
+/// the variables are verified; other files have no checksums.
 ///
 /// [`SavedModelDir::save_as`](super::SavedModelDir::save_as) calls this function with a `fill` that
 /// writes the model in the requested form.
@@ -104,7 +104,8 @@ pub fn rebuild_except<T, E: From<Error>>(
     })
 }
 
-/// Returns the files next to a folder's `saved_model.cpb` that contain more of the model's chunks.
+/// Returns the files next to a folder's `saved_model.cpb` whose names mark them as files with
+/// further chunks of the model. Returns an empty list if the folder has no `saved_model.cpb`.
 pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     let model = model_path(folder, ModelForm::Chunked);
     if model.is_file() {
@@ -114,9 +115,9 @@ pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Returns the other files that contain chunks, as named by the `.cpb` in a folder. The names may
-/// be arbitrary. Returns an empty list if the `.cpb` can't be read, since other code reports that
-/// error.
+/// Returns the paths of the other files with chunks, as the `.cpb` in a folder names them. A
+/// malformed `.cpb` can name any path. Returns an empty list if the `.cpb` can't be read, since
+/// other code reports that error.
 fn named_parts(folder: &Path) -> Vec<PathBuf> {
     let Ok(file) = ChunkedFile::open(model_path(folder, ModelForm::Chunked)) else {
         return Vec::new();
@@ -278,9 +279,9 @@ fn can_not(error: &io::Error) -> bool {
     unknown.contains(&error.kind())
 }
 
-/// Completes an interrupted [`move_in`]. If the previous folder was moved aside, moves it back; if
-/// its replacement is already at `to`, removes the previous folder. Also removes finished folders
-/// that were never renamed to `to`.
+/// Completes an interrupted [`move_in`]. If the previous folder was moved aside, moves it back or,
+/// if its replacement is already at `to`, removes it. Also removes finished folders that were never
+/// renamed to `to`.
 fn recover(to: &Path) -> Result<()> {
     let aside = aside(to);
     if !aside.is_dir() && !has_detached(to) {

@@ -20,10 +20,10 @@ pub fn variables(folder: &Path) -> Result<Option<Bundle>> {
     Bundle::open(prefix).map(Some)
 }
 
-/// Compares the checksums of the variables in a SavedModel's folder, before the folder is copied.
+/// Verifies the checksums of the variables in a SavedModel's folder, before the folder is copied.
 ///
-/// Ignores missing files and checkpoints of a newer version, since such a folder can be copied,
-/// too.
+/// Missing files, and checkpoints of a newer version, aren't errors, since a folder with these can
+/// be copied, too.
 pub(super) fn check_variables(folder: &Path, progress: &Progress) -> Result<()> {
     let options = BundleOptions::new().progress(progress.clone());
     let checked = variables(folder).and_then(|bundle| match bundle {

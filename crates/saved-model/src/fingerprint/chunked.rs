@@ -1,10 +1,10 @@
 //! The fingerprint of a `saved_model.cpb`, including TensorFlow's peculiarities.
 //!
-//! - Parts that differ between saves are not removed first, unlike for a `.pb`.
-//! - `saved_model_checksum` covers the complete chunks at the root's fields, in the order of the
-//!   list of fields. It doesn't cover the base, which is the chunk with the remaining fields.
-//! - Each of the other hashes covers the result of merging a reduced file, which consists of the
-//!   base, and of the chunks whose path leads to the graph, the signatures or the object graph. If
+//! - Parts that differ between saves are not removed before hashing, unlike for a `.pb`.
+//! - `saved_model_checksum` covers the bytes of the chunks to which the root's `chunked_fields`
+//!   refer, in the order of that list. It doesn't cover the base, which is the root's own chunk.
+//! - Each of the other hashes covers a message that is merged from a reduced file. This file has
+//!   the base, and the chunks whose path leads to the graph, the signatures or the object graph. If
 //!   the path of a chunk leads to several of these fields, the reduced file lists the chunk once
 //!   for each of them. Each hash also covers the chunks below its own field.
 //! - Paths in nested `ChunkedMessage`s are relative, but they are compared as if they were
