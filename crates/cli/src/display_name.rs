@@ -34,8 +34,8 @@ pub(crate) fn shown(file: &Path) -> String {
     by_given_names(&file.display().to_string())
 }
 
-/// Returns a message with internal paths replaced by the names that the user gave, and with other
-/// recorded replacements made.
+/// Returns a message in which internal paths are replaced by the names that the user gave. The
+/// replacements that [`rename`] recorded are also made.
 pub(crate) fn by_given_names(message: &str) -> String {
     let mut pieces = message.split(OPENED_BY);
     let mut shown = pieces.next().unwrap_or_default().to_owned();

@@ -30,8 +30,8 @@ impl Interrupt {
         Interrupt::default()
     }
 
-    /// Stops the command. Returns false if the command has nothing to clean up, or the handle was
-    /// raised before. The caller can then end the process at once.
+    /// Stops the command. Returns false if the caller can end the process at once, because the
+    /// command has nothing to clean up, or the handle was raised before.
     #[must_use]
     pub fn raise(&self) -> bool {
         let first = !self.token.is_cancelled();

@@ -270,7 +270,8 @@ mod tests {
         locate(named, &CompanionArgs::default())
     }
 
-    /// Returns the name of the file that [`locate`] finds, and true if it is in chunks.
+    /// Returns the name of the file that [`locate`] finds, and a flag that is true if the file is
+    /// in chunks.
     fn found(named: &Path) -> (String, bool) {
         let place = find(named).unwrap();
         let name = place.file.file_name().unwrap().to_str().unwrap().to_owned();

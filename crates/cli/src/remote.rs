@@ -220,8 +220,8 @@ fn is_read_there(
     })
 }
 
-/// Copies the objects with further chunks of a message, after the main object was copied to the
-/// file `copy`.
+/// Copies the objects with further chunks of a message. The main object must already have been
+/// copied to the file `copy`.
 fn copy_parts(named: &Path, copy: &Path, output: &Output<'_>) -> Result<(), Failure> {
     let main = location(named)?;
     let file = File::open(copy).map_err(|error| Failure::io(copy, &error))?;
@@ -291,8 +291,8 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
 }
 
 impl Staged {
-    /// Returns the argument to use for an input: the URL of an object that is read directly, or the
-    /// path of its copy.
+    /// Returns the argument to use for an input: the URL of the object if it is read without a
+    /// local copy, and otherwise the path of the copy.
     fn input(
         &mut self,
         named: &Path,

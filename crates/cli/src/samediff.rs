@@ -239,7 +239,7 @@ fn rename(args: &RenameArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     write(&draft, &args.out, &[&args.file], output)
 }
 
-/// Writes a copy of a model with one change made by `change`.
+/// Applies `change` to a copy of a model, and writes the copy.
 fn edit(
     args: &CopyArgs,
     output: &mut Output<'_>,

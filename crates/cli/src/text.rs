@@ -65,7 +65,8 @@ fn fields(message: &DynamicMessage, depth: usize, most: usize, line: Line<'_>) -
 }
 
 /// Returns true if a field is a proto2 group, which is printed with the name of its type. With
-/// editions, any message field can be encoded like a group, but is printed with its own name.
+/// editions, any message field can be encoded like a group; such a field is printed with its own
+/// name.
 fn is_group_by_name(field: &FieldDescriptor, group: &MessageDescriptor) -> bool {
     field.is_group()
         && field.name() == group.name().to_lowercase()

@@ -112,8 +112,8 @@ fn run_diff(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// Returns the error about a message that is larger than `limit` bytes, with the message's largest
-/// parts.
+/// Returns the text of the error about a protobuf message that is larger than `limit` bytes. The
+/// text lists the largest parts of the protobuf message.
 fn over(tree: &MeasuredTree, limit: u64) -> String {
     let size = tree.size();
     let (shown, limit, more) = (size::show(size), size::show(limit), size - limit);

@@ -240,8 +240,8 @@ fn some_of(names: &[String]) -> String {
     }
 }
 
-/// The splitter for a message type: that of the type's format or, without a format, the general
-/// one.
+/// The splitter for a message type: the splitter of the type's format or, if the type has no
+/// format, the general splitter.
 #[derive(Clone, Copy)]
 pub(crate) struct Splitter(&'static (dyn ComposableSplitter + Sync));
 

@@ -41,7 +41,7 @@ pub(crate) fn report(error: &clap::Error, args: &[OsString], output: &mut Output
 }
 
 /// Returns an error message from clap on one line, with clap's suggestion. Any arguments that clap
-/// lists below the first line are appended to it.
+/// lists below the first line are appended to this line.
 fn first_paragraph(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let mut lines = text.lines().map(str::trim);

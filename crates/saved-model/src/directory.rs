@@ -51,8 +51,8 @@ impl SavedModelDir {
     ///
     /// # Errors
     ///
-    /// [`Io`](proto_splitter_core::ErrorKind::Io) if the folder has no model file or the file can't
-    /// be opened; any error in the content of a `.cpb` or `.pbtxt`.
+    /// [`Io`](proto_splitter_core::ErrorKind::Io) if the folder has no model file, or the file
+    /// can't be opened. Also returns any error in the content of a `.cpb` or `.pbtxt`.
     pub fn open(path: impl AsRef<Path>) -> Result<SavedModelDir> {
         let path = path.as_ref().to_owned();
         let model = Model::open(&path)?;

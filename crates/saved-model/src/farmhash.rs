@@ -326,8 +326,8 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
-    /// Returns pairs of a length and a hash. TensorFlow 2.21 computed the hash for a
-    /// `variables.index` that consists of the [`sample`] of this length.
+    /// Returns pairs of a length and the hash that TensorFlow 2.21 computed for a `variables.index`
+    /// with the bytes of the [`sample`] of this length.
     fn expected() -> impl Iterator<Item = (usize, u64)> {
         include_str!("farmhash.txt").lines().map(|line| {
             let (len, hash) = line.split_once(' ').unwrap();

@@ -41,10 +41,10 @@ use crate::proto::{FingerprintDef, descriptor_pool};
 /// Name of the fingerprint file in a SavedModel's folder.
 pub const FINGERPRINT_FILE: &str = "fingerprint.pb";
 
-/// Number that TensorFlow 2.21 writes as `version.producer` to the fingerprint of a `.pb`.
+/// Value of `version.producer` in the fingerprint that TensorFlow 2.21 writes for a `.pb`.
 const PLAIN_PRODUCER: i32 = 4;
 
-/// Number that TensorFlow 2.21 writes as `version.producer` to the fingerprint of a `.cpb`.
+/// Value of `version.producer` in the fingerprint that TensorFlow 2.21 writes for a `.cpb`.
 const CHUNKED_PRODUCER: i32 = 2;
 
 /// An error from computing a fingerprint.

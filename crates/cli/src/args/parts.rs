@@ -53,8 +53,8 @@ const WITH_PLAN: &[&str] = &[
     "progress",
 ];
 
-/// Options also allowed with `--plan` if the command reads a chunked file: each host sets its own
-/// limits.
+/// Options that are also allowed with `--plan` if the command reads a chunked file. With these,
+/// each host sets its own limits.
 const LIMITS: &[&str] = &["allow_outside", "max_merged_size", "max_files", "max_depth"];
 
 /// Makes an option conflict with `--plan`, unless [`WITH_PLAN`] contains the option.

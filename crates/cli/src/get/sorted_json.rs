@@ -105,8 +105,8 @@ struct Object<'a> {
     entries: Vec<Entry>,
 }
 
-/// The ranges that an object's entry and the entry's key occupy in the buffer. The key's range
-/// starts at the quote.
+/// The positions of an object's entry in the buffer: the range of the key, from the opening quote
+/// up to the closing quote (exclusive), and the end of the entry.
 struct Entry {
     key: Range<usize>,
     end: usize,

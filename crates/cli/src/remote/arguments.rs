@@ -29,7 +29,7 @@ pub(super) enum InPlace {
     Chunked,
     /// Chunked files, and files of a format that doesn't require local files.
     Opened,
-    /// Chunked files, and any other file, which is read as a message in one piece.
+    /// Any file. A file that isn't chunked is read as a message in one piece.
     Message,
 }
 

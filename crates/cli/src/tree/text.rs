@@ -22,7 +22,7 @@ pub(super) struct Look {
     /// True to print the whole path on each line, even if it doesn't fit, instead of drawing a
     /// tree.
     pub(super) full_paths: bool,
-    /// True to print a bar next to each share, which is meant for a terminal.
+    /// True to print a bar next to each share. Bars are meant for a terminal.
     pub(super) bars: bool,
     pub(super) color: bool,
 }
@@ -257,7 +257,7 @@ fn rest_line(rest: TreeRest, tip: &str, what: &str) -> Line {
     }
 }
 
-/// Returns the text for a member's name and detail, which is printed after the member's selector.
+/// Returns the text that is printed after a member's selector: the member's name and detail.
 pub(super) fn called(name: Option<&str>, detail: Option<&str>) -> String {
     let mut text = String::new();
     if let Some(name) = name {

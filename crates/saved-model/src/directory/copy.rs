@@ -117,8 +117,9 @@ fn has_only(folder: &Path, except: &[PathBuf]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Fails if replacing `target`, a canonical path, would remove the input: if the folder `from`, or
-/// a file or folder to which it leads through symbolic links, is inside `target`.
+/// Fails if replacing `target`, a canonical path, would remove a part of the input. This is the
+/// case if `target` contains the folder `from`, or a file or folder to which symbolic links in
+/// `from` lead.
 pub(super) fn check_outside(from: &Path, target: &Path) -> Result<()> {
     check_outside_within(from, target, &mut Visited::default())
 }

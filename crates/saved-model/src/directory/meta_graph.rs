@@ -202,7 +202,7 @@ impl MetaGraph {
         Ok(found)
     }
 
-    /// Returns the variables in the object graph; in a TensorFlow 1 model, those in the
+    /// Returns the variables: those in the object graph or, in a TensorFlow 1 model, those in the
     /// collections.
     ///
     /// # Errors

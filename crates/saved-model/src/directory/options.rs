@@ -48,8 +48,8 @@ impl SaveOptions {
         }
     }
 
-    /// Sets the options for splitting the model, for a [`TargetForm`] that needs it. Default:
-    /// [`SplitOptions::new`].
+    /// Sets the options for splitting the model. They apply to a [`TargetForm`] in which the model
+    /// is split. Default: [`SplitOptions::new`].
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
         self.split = split;

@@ -40,8 +40,8 @@ pub struct Rebuilt<T> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::AlreadyExists`] if `force` isn't set, and `to` exists and isn't empty, or another
-/// process creates it in the meantime; [`ErrorKind::InvalidConfig`] if an existing `to` is not a
+/// [`ErrorKind::AlreadyExists`] if `force` isn't set, and `to` has content, even if another process
+/// adds the content in the meantime; [`ErrorKind::InvalidConfig`] if an existing `to` is not a
 /// SavedModel, if one folder is inside the other, or if a link leads from one into the other;
 /// [`ErrorKind::NoFolder`] if the parent folder of `to` doesn't exist;
 /// [`ErrorKind::ChecksumMismatch`] if a variable is damaged; [`ErrorKind::Io`]; and any error from
@@ -115,9 +115,9 @@ pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Returns the paths of the other files with chunks, as the `.cpb` in a folder names them. A
-/// malformed `.cpb` can name any path. Returns an empty list if the `.cpb` can't be read, since
-/// other code reports that error.
+/// Returns the paths of the other files with chunks, as the `.cpb` in a folder names them. A `.cpb`
+/// can name any path. Returns an empty list if the `.cpb` can't be read, since other code reports
+/// that error.
 fn named_parts(folder: &Path) -> Vec<PathBuf> {
     let Ok(file) = ChunkedFile::open(model_path(folder, ModelForm::Chunked)) else {
         return Vec::new();
@@ -280,8 +280,8 @@ fn can_not(error: &io::Error) -> bool {
 }
 
 /// Completes an interrupted [`move_in`]. If the previous folder was moved aside, moves it back or,
-/// if its replacement is already at `to`, removes it. Also removes finished folders that were never
-/// renamed to `to`.
+/// if its replacement is already at `to`, removes the previous folder. Also removes finished
+/// folders that were never renamed to `to`.
 fn recover(to: &Path) -> Result<()> {
     let aside = aside(to);
     if !aside.is_dir() && !has_detached(to) {

@@ -282,7 +282,7 @@ impl Rewriter<'_> {
         (self.text_at(close) == "]").then_some((open, close))
     }
 
-    /// Removes every option in a statement's brackets that is a feature to remove.
+    /// Removes those options in a statement's brackets that are features to remove.
     fn option_list(&mut self, statement: Range<usize>) {
         let Some((open, close)) = self.brackets(statement.clone()) else {
             return;

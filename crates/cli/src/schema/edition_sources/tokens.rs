@@ -49,7 +49,8 @@ pub(super) fn tokens(source: &str) -> impl Iterator<Item = Token<'_>> {
     })
 }
 
-/// Returns the length of the first token, comment or character, and true if it is a token.
+/// Returns the length of the first token, comment or character, and a flag that is true for a
+/// token.
 fn first_length(rest: &[u8]) -> Option<(usize, bool)> {
     let until = |is_end: fn(&u8) -> bool| rest.iter().position(is_end).unwrap_or(rest.len());
     Some(match rest {
