@@ -281,7 +281,7 @@ impl MapColumn {
 pub(crate) struct MessageColumns {
     shape: Arc<MessageShape>,
     columns: Vec<Member>,
-    /// Indices of the columns that are [`Member::Appended`].
+    /// Indices in `columns` of the [`Member::Appended`] columns.
     appended: Vec<usize>,
     rows: usize,
     /// Number of rows that the [`Member::Flat`] columns have room for.
@@ -290,12 +290,12 @@ pub(crate) struct MessageColumns {
     nulls: Option<NullBufferBuilder>,
 }
 
-/// The column for one field, depending on how its values are stored.
+/// The column for one field. The variants store values in different ways.
 enum Member {
     /// Column in which a row's value is set when its field is read.
     Flat(Flat),
-    /// Column to which a row is appended at the end of each message, with the pending value if the
-    /// field is singular.
+    /// Column to which a row is appended at the end of each message. If the field is singular, the
+    /// pending value becomes the row's value.
     Appended(Column, Pending),
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Origin {
     /// Offset of the element in the message.
     pub(crate) start: u64,
     /// True if the buffer contains all bytes of the element in one piece. Otherwise, the positions
-    /// of its fields in the message are unknown.
+    /// of the element's fields in the message are unknown.
     pub(crate) is_exact: bool,
 }
 
@@ -51,8 +51,8 @@ impl Origin {
         self.begin + usize::try_from(within).unwrap_or(usize::MAX - self.begin)
     }
 
-    /// Creates an error about the bytes at an offset in the buffer. The error has an offset in the
-    /// message.
+    /// Creates an error about the bytes at the offset `at` in the buffer. The error contains the
+    /// corresponding offset in the message.
     #[cold]
     pub(crate) fn broken(&self, message: impl Into<String>, at: usize) -> Error {
         Error::new(ErrorKind::InvalidMessage, message).at_offset(self.offset(at))
@@ -143,7 +143,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Reads the next field, which is a group or malformed, with the general and slower parser.
+    /// Reads the next field, which is a group or malformed, with the slower, general parser.
     #[cold]
     fn read_slowly(&mut self) -> Result<Option<Met>> {
         let origin = self.origin;

@@ -18,12 +18,12 @@ use crate::shape::{FieldShape, Scalar, Shape, low};
 
 /// A column for a singular field that isn't a message.
 ///
-/// While fields are read, each value is only stored, since a later value of the same field may
-/// replace it. Converting a whole column in one loop is much faster than converting each value when
-/// it is read.
+/// While fields are read, each value is stored without conversion, since a later value of the same
+/// field may replace it. Converting a whole column in one loop is much faster than converting each
+/// value when it is read.
 pub(crate) struct Flat {
-    /// Value of each row: the bits of a number, the index of an enum value's name, or the [packed
-    /// range](pack) of a string or bytes.
+    /// Value of each row: the bits of a number, the dictionary index of an enum value's name, or
+    /// the [packed range](pack) of a string or bytes.
     bits: Vec<u64>,
     /// True for each row that has a value; `None` if an absent value is the same as the default
     /// value.
@@ -187,8 +187,8 @@ fn array(
     })
 }
 
-/// Copies the bytes of packed ranges in `source` to one buffer. Returns the offset of each value in
-/// the buffer, and the buffer.
+/// Copies the bytes at the packed ranges `bits` of `source` to one buffer. Returns Arrow's offsets
+/// of the values in the buffer, and the buffer.
 fn joined(bits: &[u64], source: &[u8]) -> Result<(OffsetBuffer<i32>, Buffer), ArrowError> {
     let size: u64 = bits.iter().map(|bits| bits & LEN).sum();
     let size = i32::try_from(size).map_err(|_| ArrowError::OffsetOverflowError(bits.len()))?;

@@ -183,7 +183,8 @@ fn buffer<T: arrow_buffer::ArrowNativeType>(values: &mut Vec<T>) -> ScalarBuffer
     ScalarBuffer::from(std::mem::take(values))
 }
 
-/// Converts the ends of values, preceded by 0, to Arrow offsets, and resets `ends`.
+/// Converts `ends`, which contains 0 and the offset at which each value ends, to Arrow offsets.
+/// Resets `ends` to a single 0.
 pub(crate) fn offsets(ends: &mut Vec<i32>) -> OffsetBuffer<i32> {
     OffsetBuffer::new(ScalarBuffer::from(std::mem::replace(ends, vec![0])))
 }

@@ -15,7 +15,8 @@ pub(crate) struct EnumNames {
     near: Vec<i32>,
     places: HashMap<i32, i32>,
     names: Vec<String>,
-    /// Index in the dictionary for the enum's default, which is its first declared value.
+    /// Index, in the dictionary, of the name of the enum's default value, which is the first
+    /// declared value.
     default: i32,
     /// True if protobuf parsers treat a number without a name as an unknown field.
     is_closed: bool,
@@ -30,10 +31,11 @@ struct Unnamed {
     array: Option<ArrayRef>,
 }
 
-/// Number of enum values, starting from 0, that are looked up in an array instead of a map.
+/// Exclusive upper limit of the enum numbers that are looked up in an array instead of a map.
 const NEAR: usize = 256;
 
-/// Maximum number of enum numbers without names that are added to a dictionary, which is in memory.
+/// Maximum number of enum numbers without names that are added to a dictionary. The dictionary is
+/// in memory.
 const MOST_UNNAMED: usize = 1 << 16;
 
 impl EnumNames {
@@ -64,7 +66,7 @@ impl EnumNames {
         }
     }
 
-    /// Returns the index in the dictionary for the enum's default.
+    /// Returns the index, in the dictionary, of the name of the enum's default value.
     pub(crate) fn default_place(&self) -> i32 {
         self.default
     }

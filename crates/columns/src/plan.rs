@@ -29,7 +29,8 @@ pub(crate) struct Columns {
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) field: Field,
-    /// Indices of the fields on the column's path, the outermost first.
+    /// Index of each field on the column's path among the columns of the field's message, the
+    /// outermost first.
     place: Vec<usize>,
 }
 

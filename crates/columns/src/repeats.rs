@@ -16,7 +16,7 @@ use arrow_select::take::take;
 /// The number of times that each of several consecutive values is repeated.
 #[derive(Debug)]
 pub(crate) struct Repeats {
-    /// Index of the first value to repeat.
+    /// Index, in the array of values, of the first value to repeat.
     first: usize,
     counts: Vec<usize>,
 }

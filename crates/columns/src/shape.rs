@@ -134,7 +134,7 @@ impl Shape {
         }
     }
 
-    /// Returns the wire type of an element that isn't packed, or of a message that isn't a group.
+    /// Returns the wire type of a value of this type that is neither packed nor a group.
     pub(crate) fn wire(&self) -> WireType {
         match self {
             Shape::Scalar(scalar) => scalar.wire(),
@@ -199,8 +199,8 @@ pub(crate) struct Slot {
     /// Index of the field's column; `None` if the field only removes the values of other fields in
     /// its oneof.
     pub(crate) field: Option<usize>,
-    /// Indices of the columns for other fields of the oneof, whose values are removed by a value of
-    /// this field.
+    /// Indices of the columns for the other fields of the oneof. A value of this field removes the
+    /// values in these columns.
     pub(crate) rivals: Vec<usize>,
 }
 
@@ -210,9 +210,11 @@ pub(crate) struct MessageShape {
     pub(crate) name: String,
     pub(crate) fields: Vec<FieldShape>,
     slots: Vec<Slot>,
-    /// Index of the slot plus 1 for each field number below 64; 0 if the field has no slot.
+    /// Index in `slots`, plus 1, of the slot for each field number below 64; 0 if the field has no
+    /// slot.
     near: [u8; 64],
-    /// Field number and index of each slot, in ascending order of field numbers.
+    /// Field number of each slot and the slot's index in `slots`, in ascending order of field
+    /// numbers.
     far: Vec<(u32, usize)>,
     /// Simple field for each tag below [`TAGS`]; `None` if the field isn't simple.
     simple: [Option<Simple>; TAGS],
@@ -226,7 +228,7 @@ struct Simple {
     column: Option<u8>,
 }
 
-/// Exclusive upper limit of the tags in `simple`: those of field numbers below 64.
+/// Number of tags in the table `simple`, which contains the tags of all field numbers below 64.
 const TAGS: usize = 64 << 3;
 
 impl MessageShape {
@@ -259,8 +261,9 @@ impl MessageShape {
     }
 
     /// Decodes the first field of the message at a range of `bytes`. Returns the index of the
-    /// field's column, if it has one; the bits of its number, or the [packed range](pack) of its
-    /// bytes; and its size in bytes, including the tag.
+    /// field's column (`None` if the field has no column), the value, and the field's size in
+    /// bytes, including the tag. The value consists of the bits of a number, or is the [packed
+    /// range](pack) of a length-delimited value in `bytes`.
     ///
     /// Returns `None` if the field is malformed, has a number of 64 or more, or may affect other
     /// columns.
@@ -278,8 +281,9 @@ impl MessageShape {
         (found.2 <= message.end.saturating_sub(message.start)).then_some(found)
     }
 
-    /// Decodes a field that has a tag of one byte, and whose number or length is in the eight bytes
-    /// after it. Returns `None` for any other field.
+    /// Decodes a field with a tag of one byte and a numeric value or length in the eight bytes
+    /// after the tag. The result is that of [`simple`](Self::simple), or `None` for any other
+    /// field.
     #[inline]
     fn short(&self, bytes: &[u8], start: usize) -> Option<(Option<u8>, u64, usize)> {
         let &[tag, value @ ..] = bytes.get(start..)?.first_chunk::<9>()?;
@@ -302,8 +306,8 @@ impl MessageShape {
         Some((simple.column, bits, 1 + len))
     }
 
-    /// Decodes a field that [`short`](Self::short) doesn't support, because it is longer or at the
-    /// end of the buffer.
+    /// Decodes a field that [`short`](Self::short) doesn't support, because the field is longer or
+    /// near the end of the buffer. The result is that of [`simple`](Self::simple).
     #[inline(never)]
     fn long(&self, bytes: &[u8], message: Range<usize>) -> Option<(Option<u8>, u64, usize)> {
         let rest = bytes.get(message.start..)?;

@@ -190,8 +190,8 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Adds the path of the element to an error with an offset in the message. If the message is in
-    /// chunks, also adds the offset in the chunk.
+    /// Adds the path of the affected element to an error that has an offset in the message. If the
+    /// message is in chunks, also adds the offset in the chunk.
     #[cold]
     fn at_fault(&self, error: Error) -> Error {
         let is_placed = error.path().is_some() || error.chunk().is_some();
@@ -284,7 +284,7 @@ impl Plan {
         &self.schema
     }
 
-    /// Reads the rows of a unit into columns that aren't finished yet.
+    /// Reads the rows of a unit into columns, which are finished later.
     pub(crate) fn fill(&self, unit: Unit) -> Result<Filled> {
         let rows = 0..unit.elements.len();
         let levels = self.levels.iter().zip(&unit.levels);
@@ -353,7 +353,7 @@ impl Plan {
     }
 }
 
-/// The columns of a unit's rows, to be finished later, since the dictionaries of enums may still
+/// The columns of a unit's rows. They are finished later, since the dictionaries of enums may still
 /// grow.
 pub(crate) struct Filled {
     unit: Unit,
@@ -517,7 +517,8 @@ impl Level {
         Ok(Some(filled))
     }
 
-    /// Returns arrays with the index or key of each element, and with its requested fields.
+    /// Returns an array with the index or key of each element, followed by an array for each
+    /// requested field of the elements.
     fn finish(
         &self,
         filled: &mut Option<MessageColumns>,
@@ -538,7 +539,8 @@ impl Level {
     }
 }
 
-/// Finds the enclosing element that caused `error`, and returns an error with the element's offset.
+/// Finds the parent in `elements` that caused `error`, and returns an error with the parent's
+/// offset in the message.
 #[cold]
 fn culprit(columns: &Columns, elements: &Elements, error: ArrowError) -> Error {
     let is_sound = |at: usize| {

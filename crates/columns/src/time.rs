@@ -68,7 +68,8 @@ fn count<'p>(
     })
 }
 
-/// Returns numbers of units as an array of `data_type`, which is a timestamp or a duration.
+/// Converts numbers of time units to an array of the type `data_type`, which is a timestamp or a
+/// duration.
 pub(crate) fn counted(
     values: ScalarBuffer<i64>,
     nulls: Option<NullBuffer>,

@@ -35,7 +35,7 @@ pub(crate) struct Unit {
 pub(crate) struct Spare(Mutex<Vec<Elements>>);
 
 impl Spare {
-    /// Returns the buffers of a finished unit, emptied, or new ones.
+    /// Returns the emptied buffers of a finished unit or, if there are none, new buffers.
     fn take(&self) -> Elements {
         self.lock().pop().unwrap_or_default()
     }
@@ -60,7 +60,8 @@ impl Spare {
 /// The parents of a unit's rows at one position of the query's path, and the rows of each parent.
 #[derive(Default)]
 pub(crate) struct LevelUnit {
-    /// The parents' fields that become columns; without bytes if there are no such fields.
+    /// The parents, each with only the fields that become columns. A parent has no bytes if there
+    /// are no such fields.
     pub(crate) elements: Elements,
     pub(crate) indices: Vec<u64>,
     pub(crate) keys: Vec<MapKey>,
@@ -125,7 +126,8 @@ impl Elements {
     }
 }
 
-/// Returns the position of an element in the message and in a buffer of less than 4 GiB.
+/// Returns the position of an element that starts at the offset `start` in the message, and is at
+/// `range` in a buffer of less than 4 GiB.
 fn place(start: u64, range: Range<usize>) -> Place {
     let part = |part: usize| u32::try_from(part).unwrap_or(u32::MAX);
     Place {
@@ -135,8 +137,8 @@ fn place(start: u64, range: Range<usize>) -> Place {
     }
 }
 
-/// The number of rows and of bytes at which a [`Unit`] is complete. The last element may exceed
-/// this number of bytes.
+/// The number of rows and the number of bytes, either of which completes a [`Unit`]. The last
+/// element may bring the unit over the number of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnitSize {
     pub(crate) rows: usize,
@@ -156,7 +158,7 @@ pub(crate) struct Walk<'a> {
 
 /// The current parent at one position of the query's path.
 struct LevelWalk {
-    /// The parent's fields that become columns; `None` if there are none.
+    /// The fields of parents at this position that become columns; `None` if there are none.
     shape: Option<Arc<MessageShape>>,
     /// True at the last position of the path, where the elements are the rows.
     is_row: bool,

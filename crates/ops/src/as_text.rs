@@ -21,7 +21,7 @@ pub(crate) fn crc32c<S: Serializer>(sum: &Option<u32>, serializer: S) -> Result<
     optional(&sum.map(|sum| format!("{sum:08x}")), serializer)
 }
 
-/// Serializes a value using its `Display` implementation.
+/// Serializes a value, if there is one, using its `Display` implementation.
 pub(crate) fn optional<T: Display, S: Serializer>(
     value: &Option<T>,
     serializer: S,

@@ -23,7 +23,7 @@ use options::USUAL;
 #[cfg(feature = "tensorflow")]
 pub use saved_model::{ConvertSavedModelReport, convert_saved_model};
 
-/// Name of the format in reports on an input without a format.
+/// Name that reports use as the format's name for an input without a format.
 const MESSAGE: &str = "message";
 
 /// The result of [`convert`].

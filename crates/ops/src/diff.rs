@@ -123,7 +123,8 @@ pub enum DiffDetails {
         /// First differences, up to the limit.
         differences: Vec<MessageDifference>,
     },
-    /// Results of a comparison of tensors by name, because an input has no message.
+    /// Results of a comparison of tensors by name. Inputs are compared in this way if one of them
+    /// has no message.
     #[non_exhaustive]
     Tensors {
         /// Outcome of the comparison.

@@ -34,8 +34,9 @@ impl EditOptions {
     }
 
     /// Sets the chunk sizes and the compression, for an output in chunks. The output's profile and
-    /// schema are those of the input; overwriting, threads and progress are determined by the
-    /// setters below. Default: [`SplitOptions::new`].
+    /// schema are those of the input; overwriting, threads and progress are those set by
+    /// [`force`](Self::force), [`threads`](Self::threads) and [`progress`](Self::progress).
+    /// Default: [`SplitOptions::new`].
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
         self.split = split;
@@ -370,7 +371,7 @@ impl Read {
 }
 
 impl EditReport {
-    /// Writes the message in a form of its format.
+    /// Writes the message in the form `form`.
     fn write_form(
         &mut self,
         form: &TargetForm,

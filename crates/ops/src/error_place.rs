@@ -6,7 +6,7 @@ use proto_splitter_core::Error;
 use proto_splitter_core::formats::Opened;
 
 /// Adds the input's name to the start of an error's message, unless the message already contains
-/// the name or is about something else.
+/// the name, or the error isn't about the input.
 pub(crate) fn at(input: &Opened, error: Error) -> Error {
     error.in_file_unless_named(input.input())
 }

@@ -171,8 +171,8 @@ pub fn export(
     })
 }
 
-/// Fails if there are no tensors, or if two tensors have the same name, since both formats identify
-/// tensors by name.
+/// Fails if there are no tensors, or if two tensors have the same name. Safetensors files and NumPy
+/// archives identify tensors by name.
 fn check(tensors: &[TensorInfo]) -> Result<()> {
     let wrong = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
     if tensors.is_empty() {

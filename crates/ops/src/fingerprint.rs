@@ -25,7 +25,7 @@ pub struct FingerprintReport {
     /// True if the computed and the stored fingerprint have equal fields, except for the uuid;
     /// `None` if one of the fingerprints is missing.
     pub agrees: Option<bool>,
-    /// Names of the fields in which the stored fingerprint differs.
+    /// Names of the fields in which the stored fingerprint differs from the computed one.
     pub differs_in: Vec<&'static str>,
     /// Reason why TensorFlow can't compute a fingerprint; `None` if it can.
     pub refused: Option<String>,

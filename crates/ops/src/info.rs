@@ -12,9 +12,8 @@ use record_file::{CompressionKind, ReadAt};
 
 use crate::error_place::at;
 
-/// Maximum number of other chunks to list for each chunk that shares its record chunk with them.
-/// Without this limit, a record chunk with a million chunks would need a million lists of a million
-/// chunks.
+/// Maximum number of other chunks in the same record chunk that are listed for each chunk. Without
+/// this limit, a record chunk with a million chunks would need a million lists of a million chunks.
 const MOST_LISTED: usize = 100;
 
 /// The result of [`info`].
@@ -24,8 +23,8 @@ const MOST_LISTED: usize = 100;
 pub enum Info {
     /// A message in one file.
     Message(MessageInfo),
-    /// An input described by its format: an archive of tensors, a message in several files, or a
-    /// message with named tensors.
+    /// An archive of tensors, a message in several files, or a message with named tensors. The
+    /// input's format provides the description.
     Format(FormatInfo),
 }
 
@@ -117,7 +116,8 @@ pub struct ChunkInfo {
     /// Indices of the first few other chunks in the same record or record chunk.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub shared_with: Vec<u64>,
-    /// Number of other chunks in the same record or record chunk that `shared_with` doesn't list.
+    /// Number of other chunks, in the same record or record chunk, that are missing from
+    /// `shared_with`.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub shared_with_more: usize,
     /// Compression of the chunk; `None` if the record chunk's header wasn't read.
@@ -138,7 +138,7 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// The description of an input by its format.
+/// The description that an input's format provides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

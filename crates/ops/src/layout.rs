@@ -349,8 +349,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Returns the indices of the message's chunks in a file, by the positions of the record chunks
-    /// that contain them.
+    /// Returns a map from the position of each record chunk in the file with the index `number` to
+    /// the indices of the message's chunks in that record chunk.
     fn chunks_by_begin(&self, number: usize) -> HashMap<u64, Vec<usize>> {
         let mut named: HashMap<u64, Vec<usize>> = HashMap::new();
         let Some(chunked) = self.chunked else {

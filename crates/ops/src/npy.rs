@@ -102,8 +102,8 @@ fn header(info: &TensorInfo) -> Result<Vec<u8>, Error> {
     .concat())
 }
 
-/// A writer that converts packed elements, which are narrower than a byte, to one byte each. The
-/// first element is in the lowest bits of its byte.
+/// A writer that converts elements narrower than a byte, several of which are packed in each byte,
+/// to one byte each. The first element in a packed byte is in the lowest bits.
 struct Unpacking<'a> {
     sink: &'a mut dyn Write,
     bits: u32,

@@ -260,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a file descriptor with a name and one option.
+    /// Returns a `FileDescriptorProto` with one option, which has the given name.
     fn file(name: &str) -> FileDescriptorProto {
         let part = NamePart {
             name_part: name.into(),

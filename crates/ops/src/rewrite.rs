@@ -136,7 +136,7 @@ pub struct RewriteReport {
         )
     )]
     pub removed_files: Vec<PathBuf>,
-    /// The files with chunks that were written, except the main file.
+    /// The written files that contain chunks, except the main file.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub files: Vec<RewrittenFile>,
     /// Notes for the user, one line each.
@@ -144,7 +144,7 @@ pub struct RewriteReport {
     pub notes: Vec<String>,
 }
 
-/// A file that was written to hold chunks, other than the main file.
+/// A written file that contains chunks, other than the main file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -270,7 +270,7 @@ impl RewriteReport {
         }
     }
 
-    /// Writes the message, with one value replaced, in a form of its format.
+    /// Writes the message, with one value replaced, in the form `form`.
     fn replace_in_form(
         mut self,
         form: &TargetForm,
@@ -292,7 +292,8 @@ impl RewriteReport {
         Ok(self)
     }
 
-    /// Writes the message, with one value replaced, in one piece or in chunks as in the input.
+    /// Writes the message with one value replaced. The output is in chunks if the input is in
+    /// chunks, and otherwise in one piece.
     fn replace_at(
         mut self,
         input: &Opened,

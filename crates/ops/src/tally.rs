@@ -68,7 +68,7 @@ pub struct Tally {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TallyGroup {
-    /// Contents that the group has in common, as text, one for each path to group by, in the order
+    /// Content that all values of the group have at each path to group by, as text and in the order
     /// of the options; `None` for an absent field.
     pub by: Vec<Option<String>>,
     /// Number of values in the group.
@@ -212,7 +212,7 @@ pub fn tally(
     Ok(all)
 }
 
-/// Returns a sum of zero, of the type for the numbers at the path. Fails if they aren't numbers.
+/// Returns the initial sum, zero, for the values at the path. Fails if the values aren't numbers.
 fn zero(path: &ScalarPath, text: &str) -> Result<Total> {
     match path.kind() {
         Kind::Float | Kind::Double => Ok(Total::Real(0.0)),

@@ -1,4 +1,4 @@
-//! Writing a changed message in a form of its format.
+//! Writing a changed message in one of the forms in which formats can write it.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -229,7 +229,7 @@ pub enum Agreement {
     Different,
 }
 
-/// Checks all data of an input. For a chunked file, compares every checksum, size and position. For
+/// Checks all data of an input. For a chunked file, verifies every checksum, size and position. For
 /// an input of another format, makes the checks that the format supports. For any other message,
 /// checks that it is a sequence of fields.
 ///
@@ -343,7 +343,8 @@ impl VerifyReport {
         }
     }
 
-    /// Returns the size of the message, in bytes; `None` if it can't be merged.
+    /// Returns the size of the message, in bytes; `None` if the size is unknown or the message
+    /// can't be merged.
     fn message_bytes(&self, input: &Opened) -> Option<u64> {
         match self.checked {
             Checked::Message { merged_bytes, .. } => merged_bytes,

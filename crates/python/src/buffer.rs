@@ -28,8 +28,8 @@ impl Buffer {
         self.bytes.len()
     }
 
-    /// Returns the byte at an index, as a number, or the bytes in a slice. A slice shares the
-    /// memory, unless its step isn't 1.
+    /// Returns the byte at an index, as a number, or the bytes in a slice. A slice with a step of 1
+    /// shares the memory; any other slice is a copy.
     fn __getitem__<'py>(
         &self,
         py: Python<'py>,

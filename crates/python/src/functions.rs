@@ -122,8 +122,8 @@ pub(crate) struct SplitArguments {
 }
 
 impl SplitArguments {
-    /// Returns a function that creates the splitter for a type. Moves the chunks that were made in
-    /// Python to the splitter, without copying their bytes.
+    /// Returns a function that creates the splitter for a type. The chunks that Python passed are
+    /// moved to the splitter, without copying their bytes.
     fn take_splitter<'a>(
         &mut self,
     ) -> impl FnOnce(&'a MessageDescriptor) -> SplitterOf<'a> + use<'a> {

@@ -39,7 +39,7 @@ fn planned(
     })
 }
 
-/// Plans a split of a file in parts, and writes the plan.
+/// Plans a split of a file, to be run in parts, and writes the plan.
 #[pyfunction]
 pub(crate) fn plan_split<'py>(
     py: Python<'py>,
@@ -59,7 +59,7 @@ pub(crate) fn plan_split<'py>(
     dictionary(py, &report)
 }
 
-/// Plans a merge of a chunked file in parts, and writes the plan.
+/// Plans a merge of a chunked file, to be run in parts, and writes the plan.
 #[pyfunction]
 pub(crate) fn plan_merge<'py>(
     py: Python<'py>,
@@ -77,7 +77,7 @@ pub(crate) fn plan_merge<'py>(
     dictionary(py, &report)
 }
 
-/// Plans a verification of a chunked file in parts, and writes the plan.
+/// Plans a verification of a chunked file, to be run in parts, and writes the plan.
 #[pyfunction]
 pub(crate) fn plan_verify<'py>(
     py: Python<'py>,

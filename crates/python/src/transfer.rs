@@ -96,7 +96,8 @@ impl SendArguments {
 /// An iterator over the serialized frames of one message. Each frame is created on request.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Sender {
-    /// Boxed, since Python aligns objects to 16 bytes, and the hashers in `Frames` need 32.
+    /// Frames that haven't been returned yet. They are boxed because Python aligns objects to 16
+    /// bytes, but the hashers in `Frames` require an alignment of 32 bytes.
     frames: Mutex<Box<Frames>>,
     bytes: u64,
 }
@@ -171,7 +172,8 @@ pub(crate) struct ReceiveArguments {
 /// A receiver of serialized frames. It stores the received chunks in an unnamed file.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct TransferReceiver {
-    /// `None` once the message has been taken. Boxed for the same reason as `Sender::frames`.
+    /// Receiver of the message; `None` once the message has been taken. The receiver is boxed for
+    /// the same reason as `Sender::frames`.
     receiver: Mutex<Option<Box<Receiver>>>,
 }
 

@@ -19,8 +19,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Runs a job on another thread, without the GIL. Meanwhile, the calling thread checks for signals
 /// and calls `look`, every 50 ms.
 ///
-/// If a signal handler or `look` raises an exception, `stop` is called once. It should make the job
-/// end soon.
+/// If a signal handler or `look` raises an exception, `stop` is called once, and should make the
+/// job end soon.
 ///
 /// # Errors
 ///
@@ -101,7 +101,8 @@ impl Reported {
         })
     }
 
-    /// Returns a function that calls `callback` if progress was reported since its previous call.
+    /// Returns a function that calls `callback` if progress was reported since the function's
+    /// previous call.
     fn look(
         self: &Arc<Self>,
         callback: Option<&Bound<'_, PyAny>>,

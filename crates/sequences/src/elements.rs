@@ -11,8 +11,8 @@ use proto_splitter_core::wire::{Field, FieldNumber, SourceInput, WireCursor, Wir
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::{PositionReader, ReadAt, RecordWriter, RecordsMetadata, WriterOptions};
 
-/// Maximum size, in bytes, of an element that is read into the buffer of the cursor that finds
-/// elements. Larger elements are copied separately.
+/// Maximum size, in bytes, of an element that is read into the cursor's buffer. Larger elements are
+/// copied without the cursor, which only finds them.
 const SMALL: u64 = 64 << 10;
 
 /// Minimum size of elements that are streamed to records, in bytes. Each of these records has its

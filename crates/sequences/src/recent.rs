@@ -11,17 +11,17 @@ pub(crate) trait Costly {
     fn is_costly(&self) -> bool;
 }
 
-/// A cached part; `None` until it has been made. While a thread makes the part, it holds the lock.
+/// A cached part; `None` until it has been made. A thread holds the lock while it makes the part.
 type Slot<T> = Arc<Mutex<Option<Arc<T>>>>;
 
-/// A cache for parts, by the parts' indices.
+/// A cache of parts, which are looked up by index.
 #[derive(Debug)]
 pub(crate) struct Recent<T> {
     most: u64,
     /// Index, size and slot of each part that takes memory, in the order of last use, the most
     /// recent last.
     recent: Mutex<VecDeque<(usize, u64, Slot<T>)>>,
-    /// Parts that take almost no memory, and are never removed from the cache, by index.
+    /// Parts that take almost no memory, by index. They are never removed from the cache.
     settled: Mutex<BTreeMap<usize, Arc<T>>>,
 }
 

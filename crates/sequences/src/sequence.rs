@@ -1,4 +1,4 @@
-//! Reading a sequence of messages by position, as one message.
+//! Presenting a sequence of messages as one message, which can be read by position.
 
 use std::io;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ const MAX_KEPT: u64 = 8 << 20;
 /// ```
 ///
 /// In a delimited file, the length's encoding is kept. When the sequence is opened, all lengths are
-/// read once. The index needs 24 bytes of memory for each 256 KiB of elements.
+/// read once to build an index, which needs 24 bytes of memory for each 256 KiB of elements.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -15,9 +15,9 @@ pub struct Peak {
     /// Largest anonymous memory in any of the measurements, in bytes. A peak between two
     /// measurements isn't included.
     pub anonymous: u64,
-    /// Largest resident memory, in bytes, including pages of the program and of other files. The
-    /// operating system tracks this value, so every peak is included, and the value is at least the
-    /// largest anonymous memory.
+    /// Largest resident memory, in bytes, including pages of the executable and of other mapped
+    /// files. The operating system tracks this value, so every peak is included, and the value is
+    /// at least the largest anonymous memory.
     pub resident: u64,
 }
 
@@ -31,7 +31,8 @@ pub fn watch(command: &mut Command) -> io::Result<(ExitStatus, Peak)> {
     watch_writing_to(command, Stdio::null())
 }
 
-/// Runs a command like [`watch`], but with its standard output redirected.
+/// Runs a command and measures its memory like [`watch`], but redirects the command's standard
+/// output to `output`.
 ///
 /// # Errors
 ///

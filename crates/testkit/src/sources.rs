@@ -26,7 +26,8 @@ impl Reads {
 }
 
 impl<S> Watched<S> {
-    /// Wraps a source. Returns the wrapper, and the list to which it adds the ranges.
+    /// Wraps a source. Returns the wrapper, and the list to which the wrapper adds each byte range
+    /// that is read.
     pub fn new(inner: S) -> (Self, Reads) {
         let reads = Reads::default();
         let watched = Watched {
@@ -87,8 +88,8 @@ impl<S: ReadAt, F: Fn(u64) -> io::Result<()> + Send + Sync> ReadAt for Guarded<S
     }
 }
 
-/// A source of any size that consists of zeros, except for a few byte ranges. Reads should be
-/// small.
+/// A source of any size that consists of zeros, except for a few byte ranges. Callers should read
+/// it in small pieces.
 #[derive(Clone, Debug, Default)]
 pub struct Sparse {
     parts: Vec<(u64, Vec<u8>)>,

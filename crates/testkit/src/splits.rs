@@ -13,7 +13,7 @@ use crate::reference;
 /// The outcome of [`check`].
 #[derive(Debug)]
 pub enum Outcome {
-    /// The message was split, and the split has all properties.
+    /// The message was split, and the split passed all checks.
     Split(Box<Split>),
     /// The message couldn't be split, since it has a large part that can't be cut.
     Uncuttable,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::generate::Random;
 
-/// A function to time, which does some work once and returns the duration of each part of the work.
-/// Also contains the names of the parts.
+/// A function to time, and the names of the parts of its work. Each call of the function does the
+/// work once, and returns the duration of each part.
 pub struct Contestant<'a> {
     parts: Vec<String>,
     turn: Box<Turn<'a>>,

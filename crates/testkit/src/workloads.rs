@@ -78,7 +78,8 @@ impl Workload {
         }
     }
 
-    /// Returns the maximum chunk size, in bytes, for a message that is `scale` times smaller.
+    /// Returns the maximum chunk size, in bytes, for a message that is `scale` times smaller than
+    /// the workload's full message.
     pub fn max_chunk_size(self, scale: u64) -> u64 {
         match self {
             Workload::W1 | Workload::W1Large => 64 * MIB / scale,
@@ -88,8 +89,9 @@ impl Workload {
         }
     }
 
-    /// Returns the options for splitting a message that is `scale` times smaller. A constant
-    /// becomes a chunk unless it is smaller than the maximum chunk size.
+    /// Returns the options for splitting a message that is `scale` times smaller than the
+    /// workload's full message. A constant becomes a chunk unless it is smaller than the maximum
+    /// chunk size.
     ///
     /// # Panics
     ///

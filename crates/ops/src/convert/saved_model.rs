@@ -36,7 +36,7 @@ pub struct ConvertSavedModelReport {
 /// Converts a SavedModel to another form, in the folder `output`, or in place if `output` is
 /// `None`.
 ///
-/// The forms are `auto`, `pb` and `cpb`. A SavedModel has no settings. `options` determines how
+/// The forms are `auto`, `pb` and `cpb`, none of which has settings. `options` determines how
 /// chunks are written and whether existing files are overwritten, and takes precedence over
 /// `saving`.
 ///

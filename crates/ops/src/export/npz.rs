@@ -88,8 +88,8 @@ pub(super) fn safe_name(name: &str) -> Cow<'_, str> {
 /// Characters that separate the components of a path on any system.
 const SEPARATORS: [char; 2] = ['/', '\\'];
 
-/// Returns true if a name starts with a drive, such as `C:`. A letter, a colon and a number, such
-/// as `x:0`, aren't a drive, but the name of a graph's output.
+/// Returns true if a name starts with a drive, such as `C:`. A name that consists of a letter, a
+/// colon and a number, such as `x:0`, has no drive: it is the name of a graph's output.
 fn has_drive(name: &str) -> bool {
     let step = name.split(SEPARATORS).next().unwrap_or_default();
     match step.as_bytes() {

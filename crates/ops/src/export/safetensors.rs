@@ -14,7 +14,7 @@ use safetensors::tensor::{Dtype, Metadata, TensorInfo as Listed};
 
 use super::Metered;
 
-/// Returns true if safetensors supports the type of the tensor's elements, and can store its shape.
+/// Returns true if safetensors supports the tensor's element type and shape.
 pub(super) fn has_type(tensor: &TensorInfo) -> bool {
     // If elements are narrower than a byte, the format requires that they fill the last byte.
     let bits = tensor

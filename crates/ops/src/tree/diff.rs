@@ -31,9 +31,9 @@ pub struct TreeDiffReport {
     /// Changes in fields, and in single elements or map entries, the largest change first. A change
     /// in a nested field also counts in the changes of the enclosing messages.
     pub changes: Vec<SizeChange>,
-    /// Number of changes that aren't listed because they are too small.
+    /// Number of changes that the limits exclude from `changes`.
     pub other_changes: u64,
-    /// Changes as in `changes`, but in the order of the tree, each with its depth.
+    /// The same changes as in `changes`, each with its depth in the tree, in the order of the tree.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub lines: Vec<(usize, SizeChange)>,
 }
@@ -73,9 +73,10 @@ pub struct SizeChange {
     /// field.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub new_count: Option<u64>,
-    /// Upper bound, in bytes, on the size of the list element or map entry in the message in which
-    /// it wasn't found. Since only the largest ones are compared, that message may contain it, too.
-    /// `None` if it was found in both messages, or certainly is in only one.
+    /// Upper bound, in bytes, on the size of a list element or map entry that was found in only one
+    /// message. The other message may also contain it, with at most this size, since only the
+    /// largest elements and entries are compared. `None` if it was found in both messages, or is
+    /// certainly in only one.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub unseen_up_to: Option<u64>,
     /// Last step of the path.

@@ -8,7 +8,8 @@ use proto_splitter_core::formats::Entry;
 use super::report::share;
 use super::{TreeField, TreeLimits, TreeOrder, TreeRest};
 
-/// Maximum number of components of a name. The last one contains the remainder of the name.
+/// Maximum number of components into which a name is divided. The last component contains the
+/// remainder of a name that has more.
 const MOST_PARTS: usize = 64;
 
 /// Entries of an archive, grouped by the components of their names.
@@ -16,7 +17,7 @@ const MOST_PARTS: usize = 64;
 pub(super) struct EntryTree {
     /// Character that separates the components of names.
     separator: char,
-    /// Path of the node below which the entries are; empty for all entries.
+    /// Path of `node`, which groups the entries; empty for all entries of the archive.
     path: String,
     node: Node,
 }
@@ -92,7 +93,7 @@ struct Cut {
     limits: TreeLimits,
     separator: char,
     min_size: u64,
-    /// Size, in bytes, that shares are relative to.
+    /// Total size, in bytes, of which each share is a fraction.
     whole: u64,
 }
 

@@ -73,8 +73,8 @@ impl TreeOptions {
         &self.limits
     }
 
-    /// Returns the options for measuring a part of `whole` bytes, so that the tree has all list
-    /// elements and map entries within the limits.
+    /// Returns the options for measuring a part of `whole` bytes. The measured tree contains all
+    /// list elements and map entries that the limits allow in a report.
     pub(super) fn measuring(&self, whole: u64) -> size_tree::TreeOptions {
         size_tree::TreeOptions::new()
             .top(self.limits.top.max(size_tree::DEFAULT_TOP))

@@ -20,7 +20,8 @@ pub struct TreeReport {
     pub file: PathBuf,
     /// Full name of the message's type; for an archive, title of the format; `None` if unknown.
     pub message: Option<String>,
-    /// The three largest parts, which errors about exceeded limits also name; empty for an archive.
+    /// The three largest parts, which are also named in errors about exceeded limits; empty for an
+    /// archive.
     pub largest: Vec<TreePart>,
     /// Root of the tree: the whole input, or the selected part.
     pub tree: TreeField,
@@ -30,7 +31,7 @@ pub struct TreeReport {
     pub inside: Vec<TreeField>,
 }
 
-/// A part of a message that is among its largest.
+/// One of the largest parts of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -110,7 +111,7 @@ pub struct TreeField {
 pub struct TreeMember {
     /// Path of the member, from the root of the message.
     pub path: String,
-    /// End of the path that distinguishes the member from the other members.
+    /// Last part of the path, which distinguishes the member from the other members.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub short: String,
     /// Index or key of the member, in brackets.
@@ -195,7 +196,7 @@ pub(super) fn share(size: u64, whole: u64) -> f64 {
 struct Cut {
     limits: TreeLimits,
     min_size: u64,
-    /// Size, in bytes, that shares are relative to.
+    /// Total size, in bytes, of which each share is a fraction.
     whole: u64,
 }
 

@@ -17,8 +17,8 @@ pub(super) enum Decoded {
     Memory { data: Bytes, ends: Vec<usize> },
     /// Offset and length, in bytes, of a single record in the temporary file.
     Spilled(u64, u64),
-    /// Uncompressed chunk with a single record, which is read from the source, and the number of
-    /// bytes before the record in the chunk's data.
+    /// Uncompressed chunk with a single record, and the number of bytes before the record in the
+    /// chunk's data. The record isn't in memory, but is read from the source.
     Stored(Chunk, u64),
 }
 
