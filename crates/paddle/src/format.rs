@@ -1,4 +1,4 @@
-//! The Paddle format, in the form that the registry of formats requires.
+//! The Paddle format as an implementation of the trait [`Format`].
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -243,8 +243,8 @@ impl Format for PaddleFormat {
     }
 }
 
-/// Adds the model's name to an error about an arrangement that the model doesn't support. All other
-/// errors get the name from callers.
+/// Adds the model's name to an error about an arrangement that the model doesn't support. Callers
+/// add the name to all other errors.
 fn about(model: &Path, error: Error) -> Error {
     let name = model.display().to_string();
     let is_named = name.is_empty() || error.file().is_some() || error.to_string().contains(&name);

@@ -47,8 +47,8 @@ impl PaddleOpenOptions {
     }
 
     /// Sets the path of the program. Default: the file with a matching name next to the parameters.
-    /// With this option, the path passed to [`PaddleModel::open_with`] may be a folder without a
-    /// program, which contains one file per parameter, `__params__`, or a `.pdiparams` named like
+    /// With this option, the path passed to [`PaddleModel::open_with`] may be a folder that
+    /// contains only parameters: one file per parameter, `__params__`, or a `.pdiparams` named like
     /// the program.
     #[must_use]
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {

@@ -25,10 +25,10 @@ use crate::stream::{Stream, StreamKind, TensorSpec, len};
 /// Maximum size of a serialized `VarDesc`: 1 MiB.
 const MAX_VAR_SIZE: u64 = 1 << 20;
 
-/// Number of the field in `ProgramDesc` that contains a block.
+/// Number of the `ProgramDesc` field that contains a block.
 const BLOCKS: FieldNumber = FieldNumber(1);
 
-/// Number of the field in `BlockDesc` that contains a variable.
+/// Number of the `BlockDesc` field that contains a variable.
 const VARS: FieldNumber = FieldNumber(3);
 
 /// A variable that a program declares.
@@ -265,7 +265,8 @@ pub struct ParameterSpec {
 }
 
 impl ParameterSpec {
-    /// Creates the spec for a parameter with this name and kind, which may have any type and dims.
+    /// Creates the spec for a parameter with this name and kind. The spec matches any type and
+    /// dims.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: StreamKind) -> Self {
         ParameterSpec {

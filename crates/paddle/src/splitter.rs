@@ -14,7 +14,7 @@ pub const PROGRAM_DESC: &str = "paddle.framework.proto.ProgramDesc";
 ///
 /// Large parts may be the values of ops' attributes (constants, the engine of a subgraph, the call
 /// stack of every op), and series of consecutive variables, ops and blocks. The largest parts are
-/// cut first. Their bytes are unchanged.
+/// cut first. The bytes of all parts are unchanged.
 ///
 /// ```
 /// use proto_splitter_core::split::{SplitExt, SplitOptions};

@@ -21,8 +21,8 @@ use crate::{Array, Tag};
 /// A model to be written.
 ///
 /// Each tag lists the names of its arrays, and the file that contains each array. Unchanged content
-/// isn't decoded. The folder of each file is only chosen when the model is written: a file goes
-/// into the folder of the oldest tag that uses it. Thus, if a dropped tag shared a file with
+/// isn't decoded. The folder of each file is only chosen when the model is written. The file then
+/// goes into the folder of the oldest tag that uses it. Thus, if a dropped tag shared a file with
 /// another tag, the file is kept automatically. Every file is written once.
 ///
 /// ```

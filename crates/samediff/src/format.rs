@@ -1,4 +1,4 @@
-//! The SameDiff formats, in the form that the registry of formats requires.
+//! The SameDiff and safetensors formats as implementations of the trait [`Format`].
 
 mod properties;
 mod tensors;

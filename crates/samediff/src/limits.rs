@@ -22,7 +22,7 @@ pub const DEFAULT_MAX_GRAPH_SIZE: u64 = 512 << 20;
 /// [`SameDiffLimits::max_inflated_size`].
 pub const DEFAULT_MAX_INFLATED_SIZE: u64 = 16 << 30;
 
-/// Limits on the memory and disk space for reading a model, since its file isn't trusted.
+/// Limits on the memory and disk space that reading an untrusted model file may use.
 ///
 /// ```
 /// use proto_splitter_samediff::{SameDiffLimits, Model, ModelOptions};

@@ -80,7 +80,7 @@ pub struct Model {
     path: Option<PathBuf>,
     /// Tags, oldest first. A model has at least one tag.
     tags: Vec<Folder>,
-    /// Index of each tag, by the tag's name in lower case.
+    /// Map from a tag's name in lower case to the tag's index in `tags`.
     by_fold: HashMap<String, usize>,
     by_folder: HashMap<Box<str>, usize>,
 }
@@ -368,7 +368,7 @@ impl<'m> TagView<'m> {
     }
 
     /// Reads `updater.txt`, which lists the files with the states of the tag's updater. If the tag
-    /// has no such file, since the model was never trained, the list is empty.
+    /// has no such file, for example because the model was never trained, the list is empty.
     ///
     /// # Errors
     ///

@@ -18,8 +18,8 @@ use crate::layout::Role;
 use crate::limits::SameDiffLimits;
 use crate::{Error, ErrorKind, Result, Tag};
 
-/// A reference to an array's file in a tag's list of arrays. The file is in the folder of the same
-/// tag, or in the folder of another tag.
+/// A reference from a tag's list of arrays to the file of an array. The file is in the folder of
+/// the same tag or of another tag.
 ///
 /// ```
 /// use proto_splitter_samediff::FileRef;
@@ -44,8 +44,8 @@ impl FileRef {
         }
     }
 
-    /// Returns the other tag whose folder contains the file; `None` for the tag that has the
-    /// reference.
+    /// Returns the name of the tag whose folder contains the file; `None` if this is the tag whose
+    /// list has the reference.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
@@ -112,7 +112,8 @@ impl Memory {
         Memory { left: limit, limit }
     }
 
-    /// Subtracts the memory for `times` copies of `text`. Fails if too little memory remains.
+    /// Subtracts the memory for `times` copies of `text` from the remaining memory. Fails if too
+    /// little remains.
     fn keep(&mut self, text: &str, times: u64) -> Result<()> {
         let bytes = times.saturating_mul(KEPT.saturating_add(text.len() as u64));
         match self.left.checked_sub(bytes) {

@@ -18,12 +18,12 @@ use crate::status::status;
 /// A handle to a message, from [`Receive::handle`]. It can be read before the whole message has
 /// arrived.
 ///
-/// Each chunk is compared with its checksum before it can be read. Dropping the handle ends the
-/// transfer.
+/// The checksum of each chunk is verified before the chunk can be read. Dropping the handle ends
+/// the transfer.
 pub struct Handle {
     file: Arc<ChunkedFile<Arc<dyn ReadAt>>>,
-    /// The task that receives the frames. It returns the turn that [`Slot::take_receiver`]
-    /// requires.
+    /// The task that receives the frames. It returns the number of its turn, which
+    /// [`Slot::take_receiver`] requires.
     task: JoinHandle<Result<u64, Status>>,
     slot: Slot,
 }

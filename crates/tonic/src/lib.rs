@@ -10,7 +10,8 @@
 //!   [`Outgoing::results`].
 //! - Either side receives a message with [`Receive`]: as a generated type, in a file that is written
 //!   atomically, or as a handle that can be read before the whole message has arrived.
-//! - [`server`] and [`endpoint`] are tonic's builders with windows for large messages.
+//! - [`server`] and [`endpoint`] are tonic's builders with larger HTTP/2 windows, for large
+//!   messages.
 //! - [`Inbox`] keeps the received chunks of a transfer that broke off, and [`send_resuming`] sends
 //!   the remaining chunks.
 //!

@@ -73,8 +73,8 @@ where
     }
 }
 
-/// A slot for the error of a source. It is filled if the source fails, which ends the stream of its
-/// frames early.
+/// A slot for the error of a source. If the source fails, the slot is filled, and the stream of
+/// frames ends early.
 #[derive(Clone, Debug, Default)]
 pub struct Failure(Arc<Mutex<Option<Error>>>);
 

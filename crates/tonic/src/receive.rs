@@ -59,8 +59,8 @@ impl Receive {
         }
     }
 
-    /// Sets the limits on a message, its type, and the listener for progress. Default:
-    /// [`ReceiveOptions::new`].
+    /// Sets the limits on a message, the message type that is accepted, and the listener for
+    /// progress. Default: [`ReceiveOptions::new`].
     #[must_use]
     pub fn options(mut self, options: ReceiveOptions) -> Self {
         self.options = options;
@@ -98,7 +98,8 @@ impl Receive {
         self
     }
 
-    /// Returns the limits on a message, its type, and the listener for progress.
+    /// Returns the limits on a message, the message type that is accepted, and the listener for
+    /// progress.
     pub const fn get_options(&self) -> &ReceiveOptions {
         &self.options
     }
@@ -252,8 +253,8 @@ impl Receive {
     }
 }
 
-/// Returns true if merging the message should run on a thread for blocking work: the message has
-/// more than 2 MiB.
+/// Returns true if the message has more than 2 MiB, so that merging it should run on a thread for
+/// blocking work.
 fn is_large(receiver: &Receiver) -> bool {
     receiver.begin().message_size > 2 << 20
 }

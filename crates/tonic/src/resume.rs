@@ -51,8 +51,8 @@ impl Retry {
         self
     }
 
-    /// Sets the pause before the first repetition. With each attempt that doesn't make progress,
-    /// the pause doubles, up to 5 s. Default: 100 ms.
+    /// Sets the initial pause between attempts. The pause doubles after each attempt without
+    /// progress, up to 5 s, and is reset after an attempt with progress. Default: 100 ms.
     #[must_use]
     pub const fn pause(mut self, pause: Duration) -> Self {
         self.pause = pause;
@@ -72,7 +72,7 @@ impl Retry {
         self.attempts
     }
 
-    /// Returns the pause before the first repetition.
+    /// Returns the initial pause between attempts.
     pub const fn get_pause(&self) -> Duration {
         self.pause
     }
@@ -94,8 +94,8 @@ pub fn is_broken(status: &Status) -> bool {
 /// the [session](SendOptions::session) name in the options. If the options have none, a random name
 /// is used.
 ///
-/// `put` is a call that sends frames. `ask` is a call for the receiver's token, whose
-/// implementation must return [`Inbox::token`](crate::Inbox::token).
+/// `put` is a call that sends frames. `ask` is a call that requests the receiver's token. The
+/// server's implementation of this call must return [`Inbox::token`](crate::Inbox::token).
 ///
 /// # Errors
 ///

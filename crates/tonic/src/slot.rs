@@ -95,8 +95,8 @@ impl Slot {
     }
 
     /// Takes the receiver out of the slot at the end of a turn, and leaves an empty receiver. The
-    /// slot isn't consumed, since an earlier call may still hold a clone of it: a call whose
-    /// connection broke unnoticed waits for its next frame.
+    /// slot isn't consumed, since an earlier call may still hold a clone of it, for example a call
+    /// that waits for its next frame because it hasn't noticed that its connection broke.
     pub(crate) fn take_receiver(&self, turn: u64) -> Result<Receiver, Status> {
         self.in_turn(turn, |receiver| {
             let nothing = Receiver::in_memory(&ReceiveOptions::new());

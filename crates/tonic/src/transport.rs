@@ -2,9 +2,8 @@
 
 use tonic::transport::{Endpoint, Error, Server};
 
-/// Size of HTTP/2's flow control windows in a [`server`] or [`endpoint`], which is the number of
-/// bytes that a peer may send before this side has read them: 4 MiB. HTTP/2's own default is 64
-/// KiB.
+/// Size of HTTP/2's flow control windows in a [`server`] or [`endpoint`]: 4 MiB. A peer may send
+/// this number of bytes before this side has read them. HTTP/2's own default is 64 KiB.
 pub const WINDOW_SIZE: u32 = 4 << 20;
 
 /// Maximum size of an HTTP/2 frame from a peer, in bytes: 128 KiB. With HTTP/2's default of 16 KiB,

@@ -71,8 +71,8 @@ pub(crate) struct Arriving {
 
 impl Arriving {
     /// Creates a view of a file that will have `size` bytes. Until [`opened`](Self::opened) is
-    /// called, reads of missing bytes fail instead of waiting, since opening a chunked file reads
-    /// ahead at its beginning and its end.
+    /// called, reads of missing bytes fail instead of waiting. Otherwise, opening the view as a
+    /// chunked file would have to wait, since opening reads ahead at the file's beginning and end.
     pub(crate) fn new(file: Arc<File>, size: u64, shared: Arc<Shared>) -> Arriving {
         Arriving {
             file,

@@ -57,7 +57,8 @@ pub(crate) fn check_begin(begin: &Begin, options: &ReceiveOptions) -> Result<()>
     Ok(())
 }
 
-/// Fails unless a trailer has the numbers that the first frame announced.
+/// Fails unless the number of chunks, their total size and the message's size in a trailer are
+/// those that the first frame announced. Also fails if the trailer names other files.
 pub(crate) fn check_trailer(trailer: &ChunkMetadata, begin: &Begin) -> Result<()> {
     let sizes = trailer.chunks.iter().map(|info| info.size);
     let bytes = sizes.fold(0, u64::saturating_add);
@@ -82,7 +83,7 @@ pub(crate) fn check_trailer(trailer: &ChunkMetadata, begin: &Begin) -> Result<()
 }
 
 /// Returns the decompressed bytes of a piece. Fails unless the piece belongs to this chunk and
-/// offset. `size` is the size of the whole chunk.
+/// starts at this offset in it. `size` is the size of the whole chunk.
 pub(crate) fn piece(data: Data, chunk: u64, offset: u64, size: u64) -> Result<Bytes> {
     if data.chunk != chunk || data.offset != offset {
         let message = format!(
@@ -116,8 +117,8 @@ pub(crate) fn check_crc32c(what: &str, found: u32, said: u32) -> Result<()> {
     Err(Error::new(ErrorKind::ChecksumMismatch, message))
 }
 
-/// Decompresses a piece whose declared size is `size`. Fails if `size` is wrong, or more than the
-/// `left` bytes that the chunk lacks.
+/// Decompresses a piece whose declared size is `size`. Fails if `size` is wrong, greater than
+/// [`MAX_PIECE_SIZE`], or greater than `left`, the number of bytes that the chunk lacks.
 fn decompress(content: &[u8], size: u64, left: u64) -> Result<Bytes> {
     if size > left.min(MAX_PIECE_SIZE) {
         let message = format!("a piece claims {size} bytes, but {left} are left");

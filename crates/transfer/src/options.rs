@@ -11,7 +11,7 @@ pub const DEFAULT_MAX_CHUNKS: u64 = 1_000_000;
 /// Default limit on the size of a message, in bytes: 64 GiB.
 const DEFAULT_MAX_MESSAGE_SIZE: u64 = 64 << 30;
 
-/// Options for receiving a message, such as limits, since the sender isn't trusted.
+/// Options for receiving a message. Most of them are limits, since the sender isn't trusted.
 #[derive(Clone, Debug)]
 pub struct ReceiveOptions {
     message_type: Option<String>,
@@ -47,8 +47,8 @@ impl ReceiveOptions {
         self
     }
 
-    /// Sets the maximum size of a message, in bytes. It also applies to the message's chunks.
-    /// Default: 64 GiB.
+    /// Sets the maximum size of a message, in bytes. The maximum also applies to the total size of
+    /// the chunks. Default: 64 GiB.
     #[must_use]
     pub const fn max_message_size(mut self, bytes: u64) -> Self {
         self.max_message_size = bytes;

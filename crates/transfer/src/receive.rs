@@ -15,8 +15,8 @@ use crate::store::{Place, Spool, Store};
 
 /// A receiver that reassembles a message from its frames, in memory or in a temporary file.
 ///
-/// Frames aren't trusted. [`ReceiveOptions`] limit all sizes, every chunk is compared with its
-/// checksum, and the merged message is compared with the sender's checksum.
+/// Frames aren't trusted. [`ReceiveOptions`] limit all sizes, and the checksums of every chunk and
+/// of the merged message are verified.
 ///
 /// Frames are [pushed](Self::push) as they arrive, or [read](Self::receive) from an iterator.
 #[derive(Debug)]
@@ -196,8 +196,9 @@ impl Receiver {
         }
     }
 
-    /// Starts a transfer. If it resumes an earlier transfer, compares its announcement with that of
-    /// the earlier one, and keeps the chunks; otherwise, discards them.
+    /// Starts a transfer. If it resumes the earlier transfer, keeps the chunks received so far, and
+    /// fails if its announcement doesn't match the earlier transfer and these chunks. Otherwise,
+    /// discards the chunks.
     fn start(&mut self, begin: Begin) -> Result<()> {
         check_begin(&begin, &self.options)?;
         let (first, there) = (begin.first_chunk, self.received);

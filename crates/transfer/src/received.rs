@@ -84,9 +84,9 @@ impl Receiver {
     /// until its bytes have arrived. Returns `None` for a receiver in memory, and before the whole
     /// trailer has arrived.
     ///
-    /// Each chunk is compared with its checksum before it can be read, but the message as a whole
-    /// isn't. If the transfer breaks off, or the receiver is dropped before the end of the
-    /// transfer, reads of missing bytes fail with
+    /// The checksum of each chunk is verified before the chunk can be read, but the checksum of the
+    /// whole message isn't. If the transfer breaks off, or the receiver is dropped before the end
+    /// of the transfer, reads of missing bytes fail with
     /// [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io).
     ///
     /// # Errors

@@ -55,7 +55,8 @@ pub const fn code(kind: ErrorKind) -> i32 {
     }
 }
 
-/// Maximum size of a message or path in a status, in bytes: 1 KiB. Peers limit the size of headers.
+/// Maximum size of a message or path in a status, in bytes: 1 KiB. A status is sent in headers,
+/// whose size is limited by peers.
 const LONGEST: usize = 1024;
 
 /// Returns the message of an error in one line, truncated to fit into a status.

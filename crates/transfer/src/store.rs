@@ -13,8 +13,8 @@ use record_file::{Compression, RecordInPieces, RecordWriter, WriterOptions};
 
 use crate::arriving::{Arriving, Shared};
 
-/// Limit on the memory allocated for bytes that haven't arrived yet: 1 MiB, in addition to the
-/// number of bytes that have arrived.
+/// Part of the limit on the memory allocated for a chunk in advance, in bytes: 1 MiB. The limit is
+/// the number of bytes in the complete chunks plus this number.
 const MOST_AHEAD: u64 = 1 << 20;
 
 /// Size in bytes from which a chunk that arrives in a single frame shares the frame's memory. A

@@ -19,20 +19,18 @@ use crate::{CPU_EXECUTABLE, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE};
 /// Full name of the message type that XLA's own tool creates when it unpacks an executable.
 pub const HUMAN_READABLE_EXECUTABLE: &str = "xla.HumanReadableAotExecutable";
 
-/// Number of the field in an `xla.HumanReadableAotExecutable` that contains the executable's
-/// options.
+/// Number of the `xla.HumanReadableAotExecutable` field that contains the executable's options.
 const OPTIONS: u32 = 1;
-/// Number of the field that contains an executable for GPUs.
+/// Number of the `xla.HumanReadableAotExecutable` field that contains an executable for GPUs.
 const ON_GPU: u32 = 2;
-/// Number of the field that contains an executable for CPUs.
+/// Number of the `xla.HumanReadableAotExecutable` field that contains an executable for CPUs.
 const ON_CPU: u32 = 3;
 
-/// Number of the field in an `xla.ExecutableAndOptionsProto` that contains the executable, as
-/// bytes.
+/// Number of the `xla.ExecutableAndOptionsProto` field that contains the executable as bytes.
 const SERIALIZED: u32 = 1;
 
-/// Number of the field in an `xla.ExecutableAndOptionsProto` that contains the client's name. Only
-/// executables for GPUs have it.
+/// Number of the `xla.ExecutableAndOptionsProto` field that contains the client's name. Only
+/// executables for GPUs have this field.
 const CLIENT: u32 = 3;
 
 /// An executable that an `xla.ExecutableAndOptionsProto` contains as bytes.

@@ -1,4 +1,4 @@
-//! The formats of XLA's modules and executables, in the form that the registry of formats requires.
+//! XLA's modules and executables as an implementation of the trait [`Format`].
 
 mod parts;
 

@@ -46,7 +46,8 @@ pub enum Layer {
     Compressed(&'static str),
     /// An entry of JAX's compilation cache, with its compile time in milliseconds.
     CacheEntry(u32),
-    /// IFRT's metadata: its size in bytes with the length prefix, and the name of the runtime.
+    /// IFRT's metadata: its size in bytes, including the length prefix, and the name of the
+    /// runtime.
     Ifrt(u64, String),
 }
 

@@ -58,7 +58,7 @@ pub const XSPACE: &str = "tensorflow.profiler.XSpace";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProfileFormat;
 
-/// Extensions of profiles in one piece, and of profiles in records.
+/// Extensions of profiles that are single messages, and of profiles that are divided into records.
 const ENDINGS: [&str; 2] = [".xplane.pb", ".xplane.riegeli"];
 
 /// Maximum size of the first record of a file, in bytes. A file whose first record is larger isn't

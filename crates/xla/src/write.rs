@@ -290,7 +290,8 @@ impl<'a> RecordBytes<'a> {
 }
 
 impl RecordBytes<'_> {
-    /// Reads from the span of a record that contains the position `at`.
+    /// Reads bytes of a record into `buf`, starting at the position `at` and at most up to the end
+    /// of the span there. Returns the number of bytes read.
     fn read_part(
         message: &dyn ReadAt,
         record: &SpanList,

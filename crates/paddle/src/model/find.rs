@@ -121,8 +121,8 @@ fn in_folder(folder: &Path) -> Result<Found> {
     }
 }
 
-/// Returns true if a JSON file is a program. Its parameters must exist, since any program may have
-/// unrelated JSON files next to it. There must be no `.pdmodel` with the same prefix.
+/// Returns true if a JSON file counts as a program. This requires a `.pdiparams`, and no
+/// `.pdmodel`, with the same prefix, since a model's folder may also contain unrelated JSON files.
 fn is_json_program(path: &Path) -> bool {
     let there = |end: &str| path.with_extension(end).is_file();
     there("pdiparams") && !there("pdmodel")

@@ -7,8 +7,8 @@ use crate::parameters::ParameterFile;
 /// An index of a model's parameters, by name and by counter.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// For each parameter's name, the index of the file that contains the parameter. Empty if there
-    /// is a single file, since the index is always 0 then.
+    /// Map from a parameter's name to the index of the file that contains the parameter, among the
+    /// model's parameter files. Empty if there is a single file, since the index is always 0 then.
     by_name: HashMap<String, usize>,
     /// For each file, the number of parameters in this file and all earlier ones.
     ends: Vec<usize>,

@@ -194,9 +194,9 @@ impl<'m> Files<'m> {
         self.parameters.separate = separate;
     }
 
-    /// Creates the output file for the parameters of a parameter file, unless they are added to an
-    /// existing output file, or each gets a separate one. Must be called when the fields before the
-    /// first parameter are known.
+    /// Creates the output file for the parameters of a parameter file, unless the parameters are
+    /// added to an existing output file, or each parameter gets a separate file. Must be called
+    /// when the fields before the first parameter are known.
     pub(super) fn begin_parameter_file(&mut self) -> Result<()> {
         if self.parameters.has_begun {
             return Ok(());
@@ -306,8 +306,8 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Skips a range of the message in the current file if the range is large, so that threads copy
-    /// it later. Returns false if the range is too small, and the caller has to write it.
+    /// Leaves a gap in the current file for a large range of the message, which threads copy later.
+    /// Returns false if the range is too small, so that the caller has to write it.
     pub(super) fn leave_out(&mut self, range: &Range<u64>) -> Result<bool> {
         let len = range.end - range.start;
         if len < LEAST_GAP {

@@ -2,8 +2,8 @@
 //!
 //! A chunked message is merged into a sink that writes files, so the message itself is neither
 //! written nor held in memory. Small fields are collected, and fields that may be large are passed
-//! on immediately. Fields must be in the order of their numbers, as every serializer writes them:
-//! the fields that a file stores before a tensor's data must arrive before the data.
+//! on immediately. Fields must be in the order of their numbers, as serializers write them. Thus,
+//! the fields that a file stores before a tensor's data arrive before the data.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -128,9 +128,9 @@ impl<'a, 'm> Receiver<'a, 'm> {
         }
     }
 
-    /// Skips the first bytes of `range`, which is the next part of the message, if threads can copy
-    /// them later. Skips no more than the remainder of a file or of a tensor's data. Returns the
-    /// number of bytes skipped, which is 0 if the caller has to write the next bytes.
+    /// Skips bytes at the start of `range`, which is the next part of the message, so that threads
+    /// can copy them later. Skips no more than the remainder of a file or of a tensor's data.
+    /// Returns the number of bytes skipped, which is 0 if the caller has to write the next bytes.
     pub(super) fn leave_out(&mut self, range: Range<u64>) -> Result<u64> {
         let State::Through(to @ (Through::File | Through::Data), left) = self.state else {
             return Ok(0);

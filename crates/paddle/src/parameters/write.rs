@@ -12,8 +12,8 @@ use crate::stream::{Layout, TensorSpec, write_stream, write_vocabulary};
 
 /// A writer for a parameter file. The file appears at its path when it is finished.
 ///
-/// The file doesn't contain the names of parameters. Paddle assigns the file's tensors in order to
-/// the program's parameters, sorted by name.
+/// The file doesn't contain the names of parameters. Paddle assumes that the order of the file's
+/// tensors is that of the program's parameters when sorted by name.
 ///
 /// ```
 /// use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -99,8 +99,8 @@ impl ParameterWriter {
 /// old size.
 ///
 /// The size that precedes the tensor is written last, once everything else is on the disk. If the
-/// process ends before, readers of the file report an error: the tensor has no size, and the file
-/// can be truncated at the reported offset.
+/// process ends before that, readers report that the tensor has no size. The file can then be
+/// truncated at the reported offset.
 ///
 /// # Errors
 ///
@@ -168,8 +168,8 @@ fn write_without_size(file: &mut File, spec: &TensorSpec, data: &mut impl Read) 
 /// Size in bytes of the number that precedes a stream and specifies the stream's size.
 const SIZE_LEN: usize = 8;
 
-/// A writer that writes zeros, which aren't a valid size, in place of a stream's size, and stores
-/// the bytes of the actual size.
+/// A writer for a stream that begins with its size. It writes zeros in place of the size, and keeps
+/// the bytes of the actual size. Zero isn't a valid size.
 struct WithoutSize<W> {
     sink: W,
     size: Vec<u8>,

@@ -17,8 +17,8 @@ pub(crate) struct Desc {
     /// Size of an element, in bytes.
     pub(crate) element: u64,
     pub(crate) dims: Vec<u64>,
-    /// Number and offset of the first field that a message with the data can't represent: a group,
-    /// or a field with the number [`DATA_FIELD`]. `None` if there is no such field.
+    /// Number and offset of the first field that a model's message can't represent: a group, or a
+    /// field with the number [`DATA_FIELD`]. `None` if there is no such field.
     pub(crate) misfit: Option<(u32, u64)>,
 }
 

@@ -4,8 +4,8 @@
 //! i64 (n + 1): the beginning of each string and the end of the last, little-endian | the strings
 //! ```
 //!
-//! The offsets are always little-endian, even if the array's byte order field is big-endian: Java
-//! writes its memory unchanged, and only sets the field.
+//! The offsets are always little-endian, even if the array's byte order field says big-endian. Java
+//! sets this field, but writes the offsets as they are in its memory.
 
 use crate::{Error, ErrorKind, Result};
 

@@ -310,8 +310,8 @@ impl Read for Blocks {
     }
 }
 
-/// A counter that goes through columns in Fortran order, and returns the position of each column in
-/// a row in C order.
+/// A counter that visits the columns in Fortran order, and returns the position that each column
+/// has in C order.
 struct Places {
     /// For each dimension: its length, its stride in C order, and the current index.
     dims: Vec<(u64, u64, u64)>,

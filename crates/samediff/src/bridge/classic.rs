@@ -138,7 +138,8 @@ pub(super) fn convert(
     }
 }
 
-/// Fails unless a variable's updater states have no names, or a name for each value.
+/// Fails unless the number of names of a variable's updater states is 0 or `values`, the number of
+/// the states.
 fn check_keys(table: &Object, values: usize) -> Result<()> {
     let keys = match table.get(updater_state::UPDATER_STATE_KEYS) {
         Some(Value::Strings(keys)) => keys.len(),

@@ -73,8 +73,8 @@ pub fn write_classic(
     write().map_err(|error: Error| error.in_file(path.display()))
 }
 
-/// Describes, in one line for the user, the content of a tag that a classic file can't contain;
-/// `None` if a classic file can contain the whole tag.
+/// Returns a one-line description, for the user, of the part of a tag that a classic file can't
+/// contain; `None` if a classic file can contain the whole tag.
 ///
 /// ```
 /// use proto_splitter_samediff::{Draft, Graph, Model, Operation, SameDiffWriteOptions, TagContent};

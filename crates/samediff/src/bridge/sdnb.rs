@@ -283,8 +283,8 @@ fn blobs_len(graph: &Object) -> Result<u64> {
     Ok(end)
 }
 
-/// Combines the shards of a model. The first has the graph, and the others have arrays of its
-/// variables.
+/// Combines the shards of a model. The first shard has the graph, and the other shards have arrays
+/// of the graph's variables.
 fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
     let mut parts = parts.into_iter();
     let Some(mut first) = parts.next() else {
@@ -363,7 +363,8 @@ fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
     classic::convert(graph, &section, budget, open)
 }
 
-/// Fails if a shard has content that the first shard lacks, except for variables.
+/// Fails if a shard's graph has content that the first shard's graph lacks. Variables, metadata and
+/// the ID may differ.
 fn check_shard(graph: &Object, first: &Object, number: usize) -> Result<()> {
     // These fields may differ, since they describe the shard itself.
     let own = [

@@ -13,8 +13,8 @@ impl Draft {
     /// Adds a tag with new content. It becomes the newest tag.
     ///
     /// An array isn't written again if it equals the array with the same name in the previous tag.
-    /// The arrays are only compared when the model is written: while an older array is written, new
-    /// arrays are compared with it, so the older array is read only once.
+    /// The arrays are only compared when the model is written. New arrays are compared with an
+    /// older array while the older array is written, so it is read only once.
     ///
     /// # Errors
     ///
@@ -22,8 +22,8 @@ impl Draft {
     /// variable or constant has no values; [`ErrorKind::UnexpectedParameter`] if a variable of
     /// another kind has values; [`ErrorKind::NameNotRepresentable`] if the name of a variable with
     /// values contains whitespace; [`ErrorKind::ArrayMismatch`] if the type or shape of an array
-    /// differs from the graph's; [`ErrorKind::ArrayTooLarge`] if an array is too large for a file;
-    /// any error in the graph.
+    /// differs from that in the graph; [`ErrorKind::ArrayTooLarge`] if an array is too large for a
+    /// file; any error in the graph.
     pub fn add_tag(&mut self, tag: Tag, content: TagContent) -> Result<()> {
         self.check_new(&tag)?;
         let TagContent {
@@ -150,8 +150,8 @@ impl Draft {
         })
     }
 
-    /// Adds a file for each array. A file of the newest tag with the same name becomes a candidate
-    /// for comparison.
+    /// Adds a file for each array. If the newest tag has an array with the same name, that array's
+    /// file becomes a candidate for comparison.
     fn add_arrays(&mut self, role: Role, arrays: Vec<(String, Vec<Array>)>) -> Result<Vec<Item>> {
         let mut before: HashMap<String, Vec<FileIndex>> = HashMap::new();
         if let Some(tag) = self.tags.last() {

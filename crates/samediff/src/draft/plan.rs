@@ -10,11 +10,11 @@ use crate::{Error, ErrorKind, Result};
 /// An entry to be written.
 pub(super) enum Entry<'d> {
     Content(String, &'d Content),
-    /// The name and file of an array. The entry isn't written if the file turns out to equal an
-    /// older file.
+    /// An array: the name of the entry, and the array's file. The entry isn't written if the file
+    /// turns out to equal an older file.
     Array(String, FileIndex),
-    /// The name of a list of arrays, with the index of its tag. The list's text depends on which
-    /// files turn out to be equal.
+    /// A tag's list of arrays: the name of the entry, the index of the tag, and the role of the
+    /// arrays. The list's text depends on which files turn out to be equal.
     List(String, usize, Role),
 }
 
@@ -75,9 +75,9 @@ impl<'d> Plan<'d> {
         }
     }
 
-    /// Chooses names for the files whose oldest user is this tag, and returns these files. A file
-    /// that is already in the tag's folder keeps its name; any other file gets the next free
-    /// number.
+    /// Chooses names for the files that this tag uses and no older tag uses, and returns these
+    /// files. A file that is already in the tag's folder keeps its name; any other file gets the
+    /// next free number.
     fn place_files(&mut self, index: usize, role: Role) -> Vec<FileIndex> {
         let tag = &self.draft.tags[index];
         let mut own = Vec::new();

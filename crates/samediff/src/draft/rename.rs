@@ -24,8 +24,8 @@ impl Draft {
     }
 
     /// Renames a variable of a tag, in the tag's graph and its lists of arrays. Other tags keep the
-    /// old name, and still share the variable's files. `trainingConfig.fb` is unchanged, since it
-    /// has no schema.
+    /// old name, and still share the variable's files. `trainingConfig.fb` is unchanged, since the
+    /// format has no schema for it.
     ///
     /// # Errors
     ///

@@ -101,8 +101,8 @@ pub struct WrittenSameDiff {
 }
 
 impl Draft {
-    /// Writes the model to a file, atomically. If `force` is set, this may be the file from which
-    /// the draft was opened.
+    /// Writes the model to a file, atomically. If `force` is set, the target may be the file from
+    /// which the draft was opened.
     ///
     /// # Errors
     ///
@@ -250,7 +250,8 @@ impl<W: Write + Seek> Run<'_, W> {
         added.map_err(|error| error.in_entry(name))
     }
 
-    /// Writes an array's file. Adds the later files that turn out to equal it to `instead`.
+    /// Writes an array's file. Later files that turn out to equal the written file are added to
+    /// `instead`.
     fn array(&mut self, name: &str, file: FileIndex) -> Result<()> {
         self.arrays += 1;
         self.done.insert(file);
@@ -335,7 +336,7 @@ struct Rival {
 
 impl Rival {
     /// Opens an array for the comparison. If the file being written is big-endian, `swapped` is the
-    /// width of an element, whose bytes are then swapped.
+    /// width of an element in bytes, and the bytes of each element are swapped.
     fn new(file: FileIndex, array: &Array, swapped: Option<usize>) -> Result<Rival> {
         let data = array.little_endian()?;
         Ok(Rival {

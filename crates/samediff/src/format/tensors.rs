@@ -22,7 +22,8 @@ use crate::{
 pub(super) struct Tensors {
     /// The model; `None` for imported content.
     model: Option<Model>,
-    /// Properties of the graph of imported content; empty for a model.
+    /// Names and values of the graph's properties, for content imported from another format; empty
+    /// for a model.
     graph: Vec<(String, String)>,
     /// Tag to use for a tensor name that doesn't specify a tag; `None` if tensor names have no
     /// tags.
@@ -30,7 +31,7 @@ pub(super) struct Tensors {
     arrays: Vec<(String, Held)>,
     /// Number of arrays in each tag of a model; empty for imported content.
     counts: Vec<usize>,
-    /// Index in `arrays` of each tensor name.
+    /// Map from a tensor's name to the index of its array in `arrays`.
     by_name: HashMap<String, usize>,
     file: Option<OpenFile>,
 }
@@ -124,8 +125,8 @@ impl Tensors {
         self
     }
 
-    /// Returns the open file that contains the arrays of an archive, if the archive is of this
-    /// type.
+    /// Returns the open file that contains the arrays of an archive; `None` if the archive isn't a
+    /// [`Tensors`], or its file isn't set.
     pub(super) fn file_of(archive: &dyn Archive) -> Option<Arc<dyn ReadAt>> {
         let archive: &dyn Any = archive;
         let tensors = archive.downcast_ref::<Tensors>()?;
@@ -283,7 +284,8 @@ impl Archive for Tensors {
 #[derive(Default)]
 struct Owners {
     entries: Vec<Entry>,
-    /// For each file, its index in `entries`, and all of its tensor names except the first.
+    /// For each file, the index of its entry in `entries`, and all of its tensor names except the
+    /// first.
     known: HashMap<ArrayFile, (usize, Vec<String>)>,
 }
 

@@ -5,8 +5,8 @@ use crate::fb::schema::flat_graph::{flat_graph as slots, flat_node, flat_variabl
 use crate::fb::{Object, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// Renames a variable, and all references to it in the graph and in its content from a classic
-/// file.
+/// Renames a variable of a graph, and all references to the variable, including those in fields
+/// that were kept from a classic file.
 pub(crate) fn rename_variable(graph: &mut Graph, from: &str, to: &str) -> Result<()> {
     let Some(place) = graph.variables.iter().position(|known| known.name == from) else {
         let message = format!("the graph has no variable {from:?}");

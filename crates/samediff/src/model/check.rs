@@ -69,7 +69,7 @@ pub struct Report {
     pub tags: u64,
     /// Number of arrays checked. If several tags share an array, it counts once.
     pub arrays: u64,
-    /// Number of bytes read in order to compare checksums.
+    /// Number of bytes read in order to verify checksums.
     pub bytes: u64,
 }
 

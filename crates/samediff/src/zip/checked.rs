@@ -2,8 +2,8 @@
 //!
 //! If the checksum is wrong, the read that would complete an entry fails, so no caller can read all
 //! bytes of a damaged entry. This applies to a stream of the entry ([`Checked`]), a stream of a
-//! part of it ([`Within`]), and random access in any order ([`Positions`]). [`EntrySum`] compares
-//! the checksum of bytes that are inflated while they are copied.
+//! part of it ([`Within`]), and random access in any order ([`Positions`]). [`EntrySum`] verifies
+//! the checksum of an entry that is inflated while its stored bytes are copied.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -113,7 +113,7 @@ impl<R: Read> Checked<R> {
         })
     }
 
-    /// Compares the checksum at the end of the stream. First tries to read one more byte, which
+    /// Verifies the checksum at the end of the stream. First tries to read one more byte. This
     /// detects a wrong length, and makes a decoder process the end of its input.
     fn end(&mut self) -> io::Result<()> {
         if self.read_inner(&mut [0])? != 0 {
@@ -124,7 +124,7 @@ impl<R: Read> Checked<R> {
         Ok(())
     }
 
-    /// Reads bytes whose checksum isn't compared yet. Converts the various errors that decoders
+    /// Reads bytes without verifying their checksum. Converts the various errors that decoders
     /// return for damaged input to one kind.
     fn read_inner(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
@@ -184,7 +184,7 @@ impl<R: Read> Read for Within<R> {
 }
 
 /// The bytes of a stored entry, for random access. Once every byte was read, in any order, the
-/// checksum is compared. If it is wrong, the read that completes the entry fails.
+/// checksum is verified. If it is wrong, the read that completes the entry fails.
 pub(crate) struct Positions {
     section: Section,
     sum: EntrySum,

@@ -1,8 +1,8 @@
 //! The central directory of an archive, which lists the entries and their locations.
 //!
-//! The crate `zip` isn't used to read the directory: if several entries have the same name, it
-//! silently keeps only the last. Everything that reads an archive uses this directory, so that
-//! there is only one interpretation of the archive.
+//! The crate `zip` isn't used to read the directory, since it silently keeps only the last of
+//! several entries with the same name. Everything that reads an archive uses this directory, so
+//! that there is only one interpretation of the archive.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -33,7 +33,8 @@ const FLAG_UTF8: u16 = 1 << 11;
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
 
-/// Maximum ratio of uncompressed to deflated bytes: two bits can encode 258 bytes.
+/// Maximum ratio of uncompressed to deflated bytes. Two bits can encode 258 bytes, which is 1032
+/// times as much.
 const DEFLATE_MAX_RATIO: u64 = 1032;
 
 /// Index of an entry in a [`Directory`].

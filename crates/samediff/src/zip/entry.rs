@@ -84,8 +84,8 @@ impl Archive {
         Arc::ptr_eq(&a.directory, &b.directory)
     }
 
-    /// Returns the location of an entry's stored bytes. Reads the archive once, unless the entry's
-    /// name is long.
+    /// Returns the location of an entry's stored bytes. A single read of the archive suffices,
+    /// unless the entry's name is long.
     pub(super) fn locate(&self, index: EntryIndex) -> Result<Section> {
         self.locate_record(self.record(index))
             .map_err(|error| self.named(error, index))
@@ -233,8 +233,8 @@ impl Archive {
         Ok(bytes)
     }
 
-    /// Reads an entry to its end, which verifies its checksum. Calls `read` with the number of
-    /// bytes in each buffer that was read.
+    /// Reads an entry to its end, which verifies its checksum. After reading each buffer, calls
+    /// `read` with the number of bytes in the buffer.
     pub(crate) fn check(
         &self,
         index: EntryIndex,
@@ -265,7 +265,7 @@ impl StoredEntry {
     }
 
     /// Returns the entry's bytes, for random access. Once every byte was read, the checksum is
-    /// compared.
+    /// verified.
     pub(crate) fn positions(&self) -> Positions {
         Positions::new(self.section.clone(), self.sum.clone())
     }

@@ -11,7 +11,7 @@ pub(crate) struct Section<S = Arc<dyn ReadAt>> {
     pub(super) source: S,
     pub(super) start: u64,
     pub(super) len: u64,
-    /// Position of the stream, relative to the range.
+    /// Position of the stream, relative to the start of the range.
     at: u64,
     /// Bytes at the beginning of the range, if they were already read.
     pub(super) head: Vec<u8>,

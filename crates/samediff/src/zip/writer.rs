@@ -37,7 +37,8 @@ pub enum ZipCompression {
 
 /// An archive that is being written. The same entries always result in the same bytes.
 pub(crate) struct ArchiveWriter<W: Write + Seek> {
-    /// The underlying writer. Dropping the writer completes the archive, even after an error.
+    /// The underlying writer. Dropping it completes the archive, even after an error, so its sink
+    /// must not fail again.
     zip: ZipWriter<FailsOnce<BufWriter<W>>>,
     compression: ZipCompression,
     /// Archives from which deflated entries are copied, each also opened with the crate `zip`.

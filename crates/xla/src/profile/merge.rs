@@ -1,6 +1,6 @@
-//! Merging the records of a profile like XProf, but without copying them. Planes with the same name
-//! are joined, and so are lines with the same id. When planes are joined, the times of events and
-//! the numbers of metadata may change.
+//! Merging the records of a profile as XProf does, but without copying the records. Planes with the
+//! same name are joined, and so are lines with the same id. When planes are joined, the times of
+//! events and the numbers of metadata may change.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -68,7 +68,7 @@ pub(super) fn message(source: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<
 struct Space<'a> {
     reader: ProfileReader<'a>,
     planes: Vec<Plane>,
-    /// Index of the last plane with each name.
+    /// Map from a name to the index in `planes` of the last plane with this name.
     by_name: HashMap<Vec<u8>, usize>,
     rest: SpanList,
     /// Errors, warnings and host names added so far, each with the number of its field.

@@ -41,11 +41,12 @@ struct Metadata {
     value: Range<u64>,
 }
 
-/// Merges the metadata and stats of the plane `from` into those of the plane `to`. Both lists
-/// contain all fields of a plane except for its id, its name and its lines. `known` keeps the names
-/// in `to` between calls. Metadata with a known name gets the existing number, and metadata with a
-/// new name gets the next free number. Like XProf, omits metadata without a name. Returns the new
-/// numbers of the metadata in `from`; `None` if all numbers stay the same.
+/// Merges the metadata and stats of one plane, `from`, into those of another plane, `to`. Each of
+/// these two span lists contains all fields of its plane except for the id, the name and the lines.
+/// `known` keeps the names in `to` between calls. Metadata with a known name gets the existing
+/// number, and metadata with a new name gets the next free number. Like XProf, omits metadata
+/// without a name. Returns the new numbers of the metadata in `from`; `None` if all numbers stay
+/// the same.
 pub(super) fn merge_metadata(
     reader: &mut ProfileReader<'_>,
     from: &SpanList,

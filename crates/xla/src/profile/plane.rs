@@ -18,7 +18,7 @@ pub(super) struct Plane {
     /// Fields with the plane's id and name.
     pub(super) head: SpanList,
     pub(super) lines: Vec<Line>,
-    /// Index of the last line with each id.
+    /// Map from an id to the index in `lines` of the last line with this id.
     pub(super) by_id: HashMap<i64, usize>,
     /// Fields with the plane's metadata and stats.
     pub(super) rest: SpanList,
@@ -150,7 +150,7 @@ impl Line {
         self.duration = self.duration.max(from.duration);
     }
 
-    /// Returns the ranges of the line's consecutive events.
+    /// Returns the ranges of the line's runs of consecutive events.
     pub(super) fn runs(&self) -> impl Iterator<Item = &Range<u64>> {
         self.events.iter().flat_map(|events| &events.runs)
     }

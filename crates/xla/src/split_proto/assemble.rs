@@ -58,8 +58,8 @@ fn is_of_fields(path: &FieldPath) -> bool {
     path.steps().iter().all(|step| step.select == Select::Field)
 }
 
-/// Returns true if a record replaces a value that can't be appended to the message: a whole
-/// message, or a value inside of an element or map entry.
+/// Returns true if a record overrides a value that can't be overridden by appending a new one: a
+/// nested message, or a value inside of an element or map entry.
 fn is_inside(kind: &RecordKind) -> bool {
     match kind {
         RecordKind::Override(path) => !is_of_fields(path),
@@ -186,7 +186,7 @@ fn applied(
 #[derive(Default)]
 struct Taken {
     paths: HashSet<FieldPath>,
-    /// All proper prefixes of the paths.
+    /// All proper prefixes of the paths in `paths`.
     ways: HashSet<FieldPath>,
 }
 
@@ -199,8 +199,7 @@ impl Taken {
         self.paths.insert(path);
     }
 
-    /// Returns true if `path` equals one of these paths, is a prefix of one of them, or begins with
-    /// one of them.
+    /// Returns true if `path` equals a path in this set, is a prefix of one, or begins with one.
     fn overlaps(&self, path: &FieldPath) -> bool {
         let mut way = path.clone();
         let mut is_taken = self.paths.contains(&way);

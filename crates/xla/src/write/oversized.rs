@@ -205,7 +205,7 @@ fn without(
     Ok(list)
 }
 
-/// Appends a range of the list `of` to another list of spans.
+/// Appends the spans in a byte range of the list `of` to the list `list`.
 fn push_part(list: &mut SpanList, of: &SpanList, range: Range<u64>) {
     use proto_splitter_core::spans::SpanSource;
     for span in of.parts(range) {
