@@ -77,7 +77,7 @@ impl PaddleWriteOptions {
         self
     }
 
-    /// Sets the progress listener, which can also cancel. Default: none.
+    /// Sets the progress listener, which can also cancel the operation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;

@@ -19,7 +19,7 @@ pub(crate) const TRAINING_CONFIG: &str = "trainingConfig.fb";
 /// Suffix of the names of array files.
 pub(crate) const ARRAY_SUFFIX: &str = ".fb";
 
-/// The role of an array in its tag, which determines the folder that contains the array's file.
+/// The role of an array in its tag. The role determines the folder that contains the array's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// `params/`: the values of a variable or constant.

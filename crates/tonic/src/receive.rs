@@ -83,7 +83,7 @@ impl Receive {
         self
     }
 
-    /// Sets the folder for the temporary file that holds chunks, unless they are kept in memory.
+    /// Sets the folder for the temporary file that holds the chunks if they aren't kept in memory.
     /// Default: `None`, which means the system's folder for temporary files.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<Option<PathBuf>>) -> Self {

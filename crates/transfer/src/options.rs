@@ -70,7 +70,8 @@ impl ReceiveOptions {
         self
     }
 
-    /// Sets the listener for the number of received bytes, which can also cancel. Default: none.
+    /// Sets the listener for the number of received bytes, which can also cancel the transfer.
+    /// Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;

@@ -60,7 +60,7 @@ impl SendOptions {
         self
     }
 
-    /// Sets the maximum size of a frame, in bytes, which must be at least [`LEAST_MAX_FRAME_SIZE`].
+    /// Sets the maximum size of a frame, in bytes. It must be at least [`LEAST_MAX_FRAME_SIZE`].
     /// Default: [`DEFAULT_MAX_FRAME_SIZE`].
     #[must_use]
     pub const fn max_frame_size(mut self, size: usize) -> Self {
@@ -114,7 +114,7 @@ impl SendOptions {
         self.compression_level
     }
 
-    /// Sets the listener for progress, which can also cancel. Default: none.
+    /// Sets the listener for progress, which can also cancel the transfer. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;

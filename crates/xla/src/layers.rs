@@ -38,7 +38,7 @@ struct IfrtMetadata {
     computation_name: String,
 }
 
-/// A layer around an executable, which is removed to read the executable.
+/// A layer around an executable. The layer is removed to read the executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Layer {

@@ -9,7 +9,7 @@ use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType, decode
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
-/// Maximum nesting depth of literals, which are nested in tuples.
+/// Maximum nesting depth of tuples in a literal.
 const MAX_DEPTH: usize = 32;
 
 /// Maximum size of a name or a shape, in bytes.

@@ -105,7 +105,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Creates the manifest of a message with this type, and with these purposes of its records.
+    /// Creates the manifest of a message of this type, whose records have these purposes.
     pub(crate) fn new(message_type: &str, records: Vec<RecordKind>) -> Manifest {
         Manifest {
             message_type: message_type.to_owned(),

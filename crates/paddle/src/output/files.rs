@@ -74,7 +74,8 @@ pub(super) struct Files<'m> {
     bytes: u64,
 }
 
-/// Description of the current parameter file, which precedes the file's parameters in the message.
+/// Description of the current parameter file. In the message, the description precedes the file's
+/// parameters.
 #[derive(Debug, Default)]
 struct Stored {
     file: Option<String>,

@@ -161,7 +161,7 @@ fn stream(
     }
 }
 
-/// A reader for the header of a stream, which must not extend beyond `end`.
+/// A reader for the header of a stream. The stream must not extend beyond `end`.
 struct Header<'a> {
     source: &'a dyn ReadAt,
     position: u64,

@@ -5,7 +5,8 @@ use std::fmt::Display;
 use crate::bridge::config_to_json;
 use crate::{Arguments, Graph, Operation, SameDiffVariable, VarType};
 
-/// Maximum number of variables to list, and likewise of operations and of loss variables.
+/// Maximum number of variables to list. The same maximum applies to operations and to loss
+/// variables.
 const MOST: usize = 1000;
 
 /// Maximum size of a training configuration to show as text, in bytes. If the configuration is

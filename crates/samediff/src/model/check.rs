@@ -39,7 +39,7 @@ impl CheckOptions {
         self
     }
 
-    /// Sets the progress listener, which can also cancel. Default: none.
+    /// Sets the progress listener, which can also cancel the check. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;

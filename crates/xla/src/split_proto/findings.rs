@@ -1,4 +1,4 @@
-//! Finding irregularities in a split proto that readers can read nevertheless.
+//! Finding irregularities that don't prevent a split proto from being read.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::SplitProto;
 use crate::HLO_PROTO;
 use crate::manifest::RecordKind;
 
-/// An irregularity in a split proto, which can be read nevertheless.
+/// An irregularity that doesn't prevent a split proto from being read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {

@@ -1,5 +1,5 @@
-//! Dividing records that are too large for XLA's reader. Large values are moved to separate
-//! records, which override the values at their paths.
+//! Dividing records that are too large for XLA's reader. Each large value is moved to a separate
+//! record, which overrides the value at a path.
 
 use std::ops::Range;
 
