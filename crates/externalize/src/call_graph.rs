@@ -8,7 +8,7 @@ use proto_splitter_graph_def::proto::{FunctionDef, GraphDef, NodeDef};
 
 /// The functions in the library of a graph, and the references between them.
 pub(crate) struct CallGraph<'a> {
-    /// Index in the library of each function, by name.
+    /// Index of each function in the library, by the function's name.
     pub(crate) by_name: BTreeMap<&'a str, usize>,
     /// For each function, the indices of the functions to which its body refers.
     pub(crate) callees: Vec<BTreeSet<usize>>,

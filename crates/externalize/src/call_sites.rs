@@ -16,14 +16,14 @@ use crate::call_graph::{CallGraph, functions, named_functions};
 #[derive(Debug)]
 pub(crate) struct CallSite {
     op: &'static str,
-    /// Attributes that name the functions. All of the functions get the same arguments.
+    /// Attributes that name the functions to call. All of these functions get the same arguments.
     functions: &'static [&'static str],
     /// Attribute that lists the types of the inputs for `functions`.
     pub(crate) types: &'static str,
     /// Number of single inputs that follow the inputs for `functions`.
     after: usize,
-    /// Attributes that list the types of inputs for other functions, which follow the inputs for
-    /// `functions`.
+    /// Attributes that list the types of the inputs for other functions. These inputs follow the
+    /// inputs for `functions`.
     later: &'static [&'static str],
     /// Attribute that names the body of a loop, whose outputs are the arguments of the next
     /// iteration; `None` if the op isn't a loop.

@@ -26,7 +26,7 @@ pub(crate) struct Constant {
     pub(crate) name: String,
     pub(crate) dtype: DataType,
     pub(crate) shape: Vec<u64>,
-    /// Size of the tensor as raw bytes.
+    /// Size of the decoded tensor, in bytes.
     pub(crate) size: u64,
     pub(crate) encoding: Encoding,
     /// Byte range of the constant's encoded value in the model.

@@ -98,7 +98,8 @@ impl Format for ExternalizedFormat {
         SavedModelFormat.variables(folder)
     }
 
-    /// Returns the message type of the SavedModel format, since the original is a SavedModel.
+    /// Returns the message type of the SavedModel format, since an externalized model is read as
+    /// the original SavedModel.
     fn message_types(&self) -> &'static [&'static str] {
         &[SAVED_MODEL]
     }

@@ -40,8 +40,8 @@ pub struct Internalized {
 ///
 /// [`ErrorKind::ChecksumMismatch`] if the model was changed after it was externalized, or the
 /// stored data of the original is damaged; [`ErrorKind::InvalidMessage`] if this data doesn't match
-/// the bundle; [`ErrorKind::Io`]. If the checksum of a constant differs, reading all bytes of the
-/// constant fails with [`ErrorKind::ChecksumMismatch`].
+/// the bundle; [`ErrorKind::Io`]. If the bytes of a constant don't match the constant's checksum,
+/// reading all of them fails with [`ErrorKind::ChecksumMismatch`].
 pub fn original(path: impl AsRef<Path>) -> Result<Option<Spans>> {
     let path = path.as_ref();
     match Record::read(path)? {
@@ -68,9 +68,9 @@ pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
 /// Writes the original of the externalized SavedModel in the folder `from` to the folder `to`,
 /// atomically.
 ///
-/// The checksums of the original's data are compared while the data is read. Models that were
-/// externalized by versions of this crate without these checksums are also accepted, but then only
-/// the checksums of constants in the bundle are compared.
+/// The checksums of the original's data are verified while the data is read. Older versions of this
+/// crate externalized models without these checksums. Such models are also accepted, but only the
+/// checksums of constants in the bundle are verified.
 ///
 /// # Errors
 ///

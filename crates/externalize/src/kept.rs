@@ -24,7 +24,7 @@ impl Record {
     /// Returns the original of the externalized model in `folder`, as spans.
     ///
     /// Checks that the checksums of all pieces combine to the checksum of the original. The
-    /// checksum of a constant is only compared with its bytes when the constant is read.
+    /// checksum of a constant is verified only when the constant is read.
     pub(crate) fn original(&self, folder: &Path) -> Result<Spans> {
         let stored = Stored::open(folder, self.mapped)?;
         let mut spans = SpansBuilder::new();
@@ -175,8 +175,7 @@ impl Stored {
     }
 }
 
-/// Returns a reader for a tensor of a bundle, and the tensor's checksum, which is compared when the
-/// tensor is read.
+/// Returns a reader for a tensor of a bundle, and the tensor's checksum, which the reader verifies.
 fn tensor(bundle: &Bundle, name: &str) -> Result<(Arc<dyn ReadAt>, u32)> {
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
     let Some(tensor) = bundle.find(name) else {
@@ -198,9 +197,9 @@ fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(folder.join(name))
 }
 
-/// A file from which a constant is mapped. Its checksum, if it is known, is compared once the whole
-/// file has been read. The file is opened again for each read, since there may be more files than a
-/// process can have open.
+/// A file from which a constant is mapped. The file's checksum, if it is known, is verified once
+/// the whole file has been read. The file is opened again for each read, since there may be more
+/// files than a process can have open.
 struct MappedFile {
     path: PathBuf,
     size: u64,

@@ -362,8 +362,9 @@ impl ExternalizePlan {
         MadeFrom::Edited(vec![self.dir.model_path()])
     }
 
-    /// Returns the tensors to copy from the earlier bundle to the new one, since the model still
-    /// reads the earlier bundle. Tensors with the names of moved constants are omitted.
+    /// Returns the tensors to copy from the earlier bundle to the new one if the model still reads
+    /// the earlier bundle; otherwise, returns no tensors. Tensors with the names of moved constants
+    /// are omitted.
     fn kept_readers(&self) -> Result<Vec<(&Tensor, BundleReader)>> {
         let Some(bundle) = &self.earlier.bundle else {
             return Ok(Vec::new());
@@ -478,7 +479,8 @@ fn remove_stale(files: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the names of all functions, by the index of the meta graph and the index in its library.
+/// Returns the names of all functions, by the index of the meta graph and the function's index in
+/// the meta graph's library.
 fn names(model: &SavedModel) -> BTreeMap<(usize, usize), String> {
     let mut names = BTreeMap::new();
     for (index, meta_graph) in model.meta_graphs.iter().enumerate() {

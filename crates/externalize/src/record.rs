@@ -83,7 +83,8 @@ pub(crate) struct Piece {
     /// Literal bytes of the original, which precede the constant.
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) literal: Vec<u8>,
-    /// Name of the constant's content, in the bundle or as a file; empty in the last piece.
+    /// Name of the constant's content, which is a tensor in the bundle or a separate file. The name
+    /// is empty in the last piece, which has no constant.
     #[prost(string, tag = "2")]
     pub(crate) content: String,
     /// Size of a decoded element in bytes, if the original model encodes the constant as varints;
@@ -219,8 +220,9 @@ impl Record {
         Err(changed(folder))
     }
 
-    /// Fails if the model in this folder was damaged: it has the size of the externalized model,
-    /// but other content. A model of another size isn't damaged, but was saved again.
+    /// Fails if the model in this folder was damaged, that is, if its size is that of the
+    /// externalized model but its content differs. A model with a different size isn't damaged, but
+    /// was saved again.
     pub(crate) fn check_undamaged(&self, folder: &Path) -> Result<()> {
         let size = fs::metadata(folder.join(MODEL_FILE)).map(|metadata| metadata.len());
         let is_as_large = size.is_ok_and(|size| size == self.model_size);

@@ -102,7 +102,8 @@ struct Rewriter<'a> {
     in_main: BTreeMap<String, usize>,
     /// Indices of the functions with nodes that read variables.
     stateful: BTreeSet<usize>,
-    /// Indices of the contents that were appended to the arguments of each function.
+    /// Indices of the contents that were appended to the arguments of each function, by the
+    /// function's index.
     arguments: BTreeMap<usize, Vec<usize>>,
 }
 
@@ -148,7 +149,8 @@ impl<'a> Rewriter<'a> {
         Ok(())
     }
 
-    /// Returns a name for an added function. The name ends with a number, as fingerprints require.
+    /// Returns a name for an added function. The name ends with a number, which the computation of
+    /// the model's fingerprint requires.
     fn function_name(&mut self, base: &str) -> String {
         let name = format!("__inference_proto_splitter_{base}_{}", self.next_function);
         self.next_function += 1;

@@ -213,7 +213,7 @@ impl Archive for ModelArchive {
 pub(crate) struct UniqueNames {
     /// Indices of the tensors that keep their own names, sorted by name.
     by_name: Vec<usize>,
-    /// Paths and indices of all remaining tensors, sorted by path.
+    /// Paths and indices of the tensors that are named by their paths, sorted by path.
     by_path: Vec<(Box<str>, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! Comparing external data files with their optional SHA-1 checksums.
+//! Verifying the optional SHA-1 checksums of external data files.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,8 +10,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 use sha1::{Digest, Sha1};
 
-/// Compares a file's SHA-1 with each key of `expected`. The values are the names of tensors that
-/// declare these checksums.
+/// Compares a file's SHA-1 with each key of `expected`, which maps declared checksums to the names
+/// of the tensors that declare them.
 ///
 /// # Errors
 ///

@@ -60,7 +60,7 @@ pub(crate) struct Context {
     mode: Option<u64>,
 }
 
-/// An attribute of a compiled node that contains or locates its content.
+/// An attribute that contains or locates the content of a compiled node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The attribute `ep_cache_context`.

@@ -66,8 +66,8 @@ pub enum DataFormat {
     Raw,
     /// Safetensors files, in which a header precedes the tensors: one `model.safetensors`, or
     /// several called `model-00001-of-00003.safetensors` and so on, with an index
-    /// `model.safetensors.index.json`. As the format requires, tensors follow without gaps,
-    /// and equal tensors aren't deduplicated.
+    /// `model.safetensors.index.json`. As the format requires, tensors follow one another without
+    /// gaps, and equal tensors aren't deduplicated.
     Safetensors,
 }
 
@@ -228,7 +228,7 @@ impl ExternalOptions {
         self.everywhere
     }
 
-    /// Returns whether existing files are replaced, and any `min_size` is accepted.
+    /// Returns whether existing files are replaced, and whether any `min_size` is accepted.
     pub const fn get_force(&self) -> bool {
         self.force
     }

@@ -108,7 +108,7 @@ impl<'a> ExternalData<'a> {
         Ok(Change::raw_data(file, range))
     }
 
-    /// Returns the change to the attribute `part` of a compiled node that moves its content into
+    /// Returns the change to the attribute `part` when the content of a compiled node is moved into
     /// the message. Returns [`Change::None`] if the options keep references to external files, or
     /// if the file is missing and the options allow this.
     fn content_inside(
@@ -175,7 +175,7 @@ impl<'a> ExternalData<'a> {
         Err(Error::new(ErrorKind::LimitExceeded, message))
     }
 
-    /// Registers the files' checksums with `builder`. The checksum of a file is compared once all
+    /// Registers the files' checksums with `builder`. The checksum of a file is verified once all
     /// of the file's data has been read.
     pub(crate) fn check_when_read(&mut self, builder: &mut SpansBuilder) {
         for (file, expected) in std::mem::take(&mut self.checksums) {

@@ -141,8 +141,9 @@ impl ExternalReference {
         ExternalReference::parse(pairs.map(|(key, value)| (key.as_str(), value.as_str())))
     }
 
-    /// Returns the byte range of the data in its file, which has `size` bytes. The tensor's type
-    /// and shape require `needed` bytes; `None` if they don't determine a size.
+    /// Returns the byte range of the data in its file, which has `size` bytes. `needed` is the
+    /// number of bytes that the tensor's type and shape require; `None` if they don't determine a
+    /// size.
     pub(crate) fn range(&self, needed: Option<u64>, size: u64) -> Result<Range<u64>> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
         let Some(left) = size.checked_sub(self.offset) else {

@@ -66,8 +66,8 @@ impl<'b> Rewriter<'b> {
         }
     }
 
-    /// Copies the remainder of the model, which has `size` bytes in total. Returns true if anything
-    /// has changed.
+    /// Copies the remaining bytes of the model. `size` is the size of the whole model, in bytes.
+    /// Returns true if anything has changed.
     pub(crate) fn finish(mut self, size: u64) -> Result<bool> {
         self.copy_to(size)?;
         Ok(self.is_changed)

@@ -28,9 +28,9 @@ use crate::walk::{Cursor, Place, walk};
 /// in this message    dims  data_type  name  raw_data
 /// ```
 ///
-/// The bytes are exactly those of the model before the Python package `onnx` moved its data to
-/// files. Only headers are read to build the message, which takes about 100 bytes of memory for
-/// each tensor. The data stays in its files.
+/// The bytes are exactly those that the model had before the Python package `onnx` moved the
+/// tensors' data to files. Only headers are read to build the message, which takes about 100 bytes
+/// of memory for each tensor. The data stays in its files.
 ///
 /// ```
 /// use prost::Message;
@@ -71,7 +71,7 @@ pub struct OnnxSource {
     spans: Arc<Spans>,
     external_tensors: usize,
     external_contexts: usize,
-    /// True if the model declares checksums of files, which are compared when the files are read.
+    /// True if the model declares checksums of files, which are verified when the files are read.
     has_checksums: bool,
     outside: Outside,
     warnings: Vec<String>,
@@ -246,7 +246,7 @@ impl OnnxSource {
         self.external_contexts
     }
 
-    /// Returns true if the model has checksums of files, which are compared when the files are
+    /// Returns true if the model declares checksums of files, which are verified when the files are
     /// read.
     pub(crate) fn has_checksums(&self) -> bool {
         self.has_checksums

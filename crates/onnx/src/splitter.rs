@@ -42,7 +42,7 @@ pub const MODEL_PROTO: &str = "onnx.ModelProto";
 pub struct OnnxSplitter;
 
 impl OnnxSplitter {
-    /// Returns the rules that forbid cuts. There are none for a model.
+    /// Returns the rules that forbid cuts. A model has no such rules.
     pub fn rules() -> SizeRules {
         SizeRules::new()
     }

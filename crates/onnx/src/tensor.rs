@@ -58,7 +58,8 @@ pub(crate) struct Tensor {
     /// True if the tensor has elements in a typed field.
     pub(crate) has_typed: bool,
     pub(crate) is_external: bool,
-    /// Content of `external_data`, even if `is_external` is false and readers ignore it.
+    /// Content of `external_data`. It is kept even if `is_external` is false, in which case readers
+    /// ignore `external_data`.
     pub(crate) entries: Entries,
 }
 

@@ -58,12 +58,13 @@ pub enum TensorRole {
 
 /// The purpose of visiting a field: it may contain tensors, or parts of the names of tensors.
 enum Way {
-    /// A message that may contain tensors, with the field's name, and true if the field is
-    /// repeated.
+    /// The field contains messages of this type, which may contain tensors. The string is the
+    /// field's name, and the boolean is true if the field is repeated.
     Down(Kind, &'static str, bool),
-    /// A tensor, with the field's name, and true if the field is repeated.
+    /// The field contains tensors with this role. The string is the field's name, and the boolean
+    /// is true if the field is repeated.
     Tensor(TensorRole, &'static str, bool),
-    /// The name of the node, function or attribute.
+    /// The field contains the name of a node, function or attribute.
     Name,
     Op,
     Output,

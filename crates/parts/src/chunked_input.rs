@@ -26,8 +26,8 @@ pub(super) struct ChunkedInput {
     part_ends: Vec<u64>,
 }
 
-/// Returns the error for an invalid plan. `verb` names the planned operation, such as `merge`, and
-/// `why` completes the sentence.
+/// Returns the error for an invalid plan. `verb` names the planned operation, such as `merge`.
+/// `why` completes the error's message, which begins with "the plan of a merge".
 pub(super) fn invalid_plan(verb: &str, why: &str) -> Error {
     Error::new(
         ErrorKind::InvalidMessage,

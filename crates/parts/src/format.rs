@@ -29,12 +29,12 @@ pub fn with_checksum(mut message: Vec<u8>) -> Vec<u8> {
     message
 }
 
-/// Compares a plan or report with the checksum at its end. `name` names it in errors.
+/// Verifies the checksum at the end of a plan or report. `name` names the plan or report in errors.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::InvalidMessage`] if there is no checksum, [`ErrorKind::ChecksumMismatch`] if the
-/// checksum differs.
+/// checksum is wrong.
 pub(super) fn check_checksum(bytes: &[u8], name: &str) -> Result<()> {
     let parts = bytes.split_last_chunk::<CHECKSUM_LEN>();
     let Some((message, &[CHECKSUM_TAG, ref stored @ ..])) = parts else {

@@ -90,8 +90,9 @@ fn reads(target: &str) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-/// Returns the end of each part's bytes in the merged message. Each part ends between two segments,
-/// so that no chunk is read by two parts that each need only some of its bytes.
+/// Returns the end of each part's bytes in the merged message. Each part ends between two segments.
+/// If a part ended within a segment, two parts would have to read the same chunk, each for only
+/// some of the chunk's bytes.
 fn ends(plan: &MergePlan, parts: NonZeroUsize) -> Vec<u64> {
     let spans = plan.spans();
     let sizes: Vec<u64> = spans.iter().map(|span| span.len).collect();

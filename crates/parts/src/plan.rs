@@ -165,9 +165,9 @@ impl PartsPlan {
     /// The errors of [`SplitExt::plan`](proto_splitter_core::split::SplitExt::plan);
     /// [`ErrorKind::InvalidConfig`] if the message is not in a file, or the profile isn't
     /// [`Extended`](proto_splitter_core::split::Profile::Extended), which several files require;
-    /// [`ErrorKind::LimitExceeded`] if the result would have more than 100,000 files. For more than
-    /// [`DEFAULT_MAX_FILES`](proto_splitter_core::merge::DEFAULT_MAX_FILES), readers need a larger
-    /// [`max_files`](proto_splitter_core::merge::Limits::max_files).
+    /// [`ErrorKind::LimitExceeded`] if the result would have more than 100,000 files. Readers need
+    /// a larger [`max_files`](proto_splitter_core::merge::Limits::max_files) for a result with more
+    /// than [`DEFAULT_MAX_FILES`](proto_splitter_core::merge::DEFAULT_MAX_FILES) files.
     pub fn split<P: ComposableSplitter + ?Sized>(
         splitter: &P,
         source: &Source,
@@ -279,7 +279,7 @@ impl PartsPlan {
     ///
     /// # Errors
     ///
-    /// The errors of [`from_bytes`](Self::from_bytes); [`ErrorKind::Io`] if reading fails,
+    /// The errors of [`from_bytes`](Self::from_bytes); [`ErrorKind::Io`] if reading fails;
     /// [`ErrorKind::LimitExceeded`] if the file is larger than
     /// [`DEFAULT_MAX_PLAN_SIZE`](super::DEFAULT_MAX_PLAN_SIZE).
     pub fn read(path: impl AsRef<Path>) -> Result<PartsPlan> {
@@ -339,8 +339,8 @@ impl PartsPlan {
     ///
     /// [`ErrorKind::SourceChanged`] if the input has changed since the plan was made;
     /// [`ErrorKind::InvalidConfig`] if the plan doesn't have this part; any error from splitting,
-    /// merging or opening a file. A part of a verification reports problems in the file instead of
-    /// failing.
+    /// merging or opening a file. If a part of a verification finds problems in the file, the
+    /// report lists them, and the part doesn't fail.
     pub fn run(&self, part: usize, options: &PartOptions) -> Result<PartReport> {
         let outcome = match &self.work {
             Planned::Split(work) => work.run(part, &*work.store(options)?, options)?,

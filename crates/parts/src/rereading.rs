@@ -1,4 +1,4 @@
-//! Comparing the data that parts have written with the checksums in their reports.
+//! Rereading the data that parts have written, and verifying the checksums in the parts' reports.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;

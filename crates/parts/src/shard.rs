@@ -126,9 +126,9 @@ impl ShardOptions {
         }
     }
 
-    /// Sets an id that distinguishes this message from other messages that are written to the same
-    /// prefix, such as the number of a training step. Reports with another id are refused. Default:
-    /// empty.
+    /// Sets an id, such as the number of a training step, that distinguishes this message from
+    /// other messages that are written to the same prefix. Reports with a different id are refused.
+    /// Default: empty.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();

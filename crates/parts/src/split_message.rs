@@ -11,8 +11,8 @@ use proto_splitter_core::spans::{SourceId, SpanList, SpanSource};
 use proto_splitter_core::split::{PlannedChunk, SplitPlan};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Converts a planned chunk to the form in a plan's file, and appends its literal bytes to
-/// `literals`.
+/// Converts a planned chunk to the form in which a plan's file contains chunks, and appends the
+/// chunk's literal bytes to `literals`.
 pub(super) fn chunk_of(chunk: &PlannedChunk, literals: &mut Vec<u8>) -> Chunk {
     let mut pieces = Vec::with_capacity(2 * chunk.spans().span_count());
     for span in chunk.spans().iter() {

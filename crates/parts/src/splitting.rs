@@ -314,9 +314,8 @@ impl Planned {
         }))
     }
 
-    /// Returns the main file (which doesn't have its final name yet), the files of the parts, to
-    /// which it refers, and the Merkle root if the plan requests one. Fails unless the files of all
-    /// parts exist.
+    /// Returns the main file, which doesn't have its final name yet; the files of the parts; and
+    /// the Merkle root if the plan requests one. Fails unless the files of all parts exist.
     pub(super) fn main_file(
         &self,
         outcomes: &[&Outcome],

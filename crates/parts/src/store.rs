@@ -22,8 +22,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// under a name that depends on its content. Therefore, storing a file twice has no further effect,
 /// and a part never replaces a file that another plan or an existing main file needs.
 pub trait PartStore: Sync {
-    /// Creates the file of a part, which isn't stored yet. Gives it no permissions that its inputs
-    /// don't have.
+    /// Creates the file that a part writes, without storing it yet. The file gets no permissions
+    /// that the input files don't have.
     ///
     /// # Errors
     ///
@@ -51,8 +51,8 @@ pub trait PartStore: Sync {
     ///
     /// # Errors
     ///
-    /// The errors of [`open`](Self::open); [`ErrorKind::ChecksumMismatch`] if the stored file has
-    /// another size or last record.
+    /// The errors of [`open`](Self::open); [`ErrorKind::ChecksumMismatch`] if the size or the last
+    /// record of the stored file differs.
     fn check(&self, file: &ExternalFile) -> Result<()> {
         let checked = check_content(self.open(&file.path)?, file);
         checked.map_err(|error| error.context(file.path.escape_debug()))

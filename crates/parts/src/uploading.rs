@@ -87,8 +87,8 @@ impl Uploading {
         })
     }
 
-    /// Completes the upload, unless it is already complete. The object can't be read before the
-    /// upload is complete, so it is compared with the parts' checksums last.
+    /// Completes the upload, unless it is already complete. Compares the object with the parts'
+    /// checksums afterwards, since an object can't be read before its upload is complete.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],

@@ -134,7 +134,7 @@ impl Bundle {
         }
     }
 
-    /// Reads all bytes of a tensor, and compares the tensor's checksum.
+    /// Reads all bytes of a tensor, and verifies the tensor's checksum.
     ///
     /// # Errors
     ///

@@ -14,11 +14,11 @@ use crate::strings::ElementsCrc;
 
 /// A random-access reader for a tensor's bytes, in the order of the tensor's elements.
 ///
-/// The checksum is computed while the bytes are read, in pieces of any size and on any number of
-/// threads. The read that completes the tensor verifies the checksum, and fails with
-/// [`ErrorKind::ChecksumMismatch`] if it differs. If some bytes are never read, damage isn't
-/// detected. Strings and variants must be read from first to last; otherwise, their checksum isn't
-/// compared.
+/// The bytes can be read in pieces of any size and on any number of threads; the checksum is
+/// computed at the same time. The read that completes the tensor verifies the checksum, and fails
+/// with [`ErrorKind::ChecksumMismatch`] if the checksum is wrong. If some bytes are never read,
+/// damage isn't detected. The checksum of strings and variants is verified only if they are read
+/// from first to last.
 #[derive(Clone, Debug)]
 pub struct BundleReader {
     size: u64,
@@ -99,7 +99,7 @@ impl ReadAt for BundleReader {
     }
 }
 
-/// A byte range of a data file. Once all its bytes have been read, its checksum is compared.
+/// A byte range of a data file. The range's checksum is verified once all bytes have been read.
 #[derive(Debug)]
 pub(crate) struct CheckedSpan {
     file: Arc<File>,
@@ -148,8 +148,8 @@ impl CheckedSpan {
     ///
     /// # Errors
     ///
-    /// Fails if the span is empty and its checksum differs, since the checksum of an empty span is
-    /// compared at once.
+    /// Fails if the span is empty and has a wrong checksum. The checksum of an empty span is
+    /// verified at once, since no read would verify it.
     pub(crate) fn new(
         file: Arc<File>,
         path: PathBuf,

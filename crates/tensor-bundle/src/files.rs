@@ -15,8 +15,8 @@ pub fn index_path(prefix: &Path) -> PathBuf {
     with_suffix(prefix, ".index")
 }
 
-/// Returns the path of the data file number `shard`, counted from 0, in the bundle with this
-/// prefix.
+/// Returns the path of the data file with the number `shard`, counted from 0, in the bundle with
+/// this prefix.
 ///
 /// ```
 /// use proto_splitter_tensor_bundle::data_path;

@@ -16,8 +16,8 @@ use crate::files::{data_path, index_path, prefix_of};
 use crate::index::{Tensor, TensorLocation};
 use crate::options::BundleOptions;
 
-/// The format of a TensorFlow checkpoint, version V2. It is opened by the prefix or the path of any
-/// of its files.
+/// The format of a TensorFlow checkpoint, version V2. A checkpoint is opened by the common prefix
+/// of its files, or by the path of any of them.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};

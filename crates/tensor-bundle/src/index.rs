@@ -153,7 +153,7 @@ impl Index {
     }
 }
 
-/// Checks the header of an index, and returns its number of data files.
+/// Checks the header of an index, and returns the number of data files in the bundle.
 fn header(value: &[u8]) -> Result<u32> {
     let header = BundleHeaderProto::decode(value)
         .map_err(|error| invalid(format!("the header of the index: {error}")))?;

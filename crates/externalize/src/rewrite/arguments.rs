@@ -243,13 +243,13 @@ struct Caller<'a> {
 #[derive(Default)]
 struct Added {
     nodes: Vec<NodeDef>,
-    /// Names of the new nodes that read variables, with the indices of the contents.
+    /// Index of the content that each new node reads from a variable, by the node's name.
     read: BTreeMap<String, usize>,
 }
 
 impl Caller<'_> {
-    /// Adds inputs to all calls among `nodes`. Returns the nodes that these inputs need. If a loop
-    /// body gets arguments, adds its name to `bodies`.
+    /// Adds inputs to all calls among `nodes`. Returns the new nodes that provide these inputs.
+    /// Adds the names of the loop bodies that get arguments to `bodies`.
     fn hand_on(&self, nodes: &mut [NodeDef], bodies: &mut BTreeSet<String>) -> Result<Added> {
         let mut added = Added::default();
         let has_frames = has_frames(nodes);
@@ -319,7 +319,8 @@ fn after(input: &str, scope: Scope) -> Option<String> {
     }
 }
 
-/// Adds inputs for more arguments to a call, and their types to its attributes.
+/// Adds inputs for more arguments to a call, and the types of these inputs to the call's
+/// attributes.
 fn add_inputs<'c>(
     node: &mut NodeDef,
     site: &CallSite,

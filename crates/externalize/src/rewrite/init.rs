@@ -199,9 +199,10 @@ impl Rewriter<'_> {
         }));
     }
 
-    /// Rewires the nodes that run before the node `init`, when variables have no values yet: such a
-    /// node reads contents directly from the bundle or, if it calls functions, waits for the
-    /// variables. Returns the contents that are read directly, by the names of the constants.
+    /// Rewires the nodes that run before the node `init`, when variables have no values yet. Such a
+    /// node reads contents from the bundle instead of from variables. If the node calls functions,
+    /// it also waits until the variables have values. Returns the indices of the contents that are
+    /// read from the bundle, by the names of the constants.
     fn read_by_ancestors(&mut self, init: &str) -> Result<BTreeMap<String, usize>> {
         let moved = &self.in_main;
         let contents = self.contents;

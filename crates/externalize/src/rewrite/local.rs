@@ -19,7 +19,8 @@ pub(crate) fn content_path(folder: &Path, content: &Content) -> std::path::PathB
     folder.join(&content.key)
 }
 
-/// Returns the path of the file for `content` as an attribute of the node that maps the file.
+/// Returns the path of the file for `content` as text, which becomes an attribute of the node that
+/// maps the file.
 fn region(folder: &Path, content: &Content) -> Result<String> {
     let path = content_path(folder, content);
     match path.to_str() {

@@ -21,10 +21,11 @@ use super::{Rewriter, invalid};
 use crate::call_graph::function_name;
 use crate::content::Content;
 
-/// Name of the resource that fills the variables, as a child of the root object.
+/// Name under which the resource that fills the variables is a child of the root object.
 pub(crate) const CONSTANTS_OBJECT: &str = "_proto_splitter_constants";
 
-/// Name of the asset with the bundle's index, as a child of the resource that fills the variables.
+/// Name under which the asset with the bundle's index is a child of the resource that fills the
+/// variables.
 pub(crate) const INDEX_OBJECT: &str = "_proto_splitter_index";
 
 /// An object that is a captured constant: the index of the object, and the index of the constant's
@@ -229,8 +230,8 @@ pub(crate) fn plain_object() -> SavedObject {
     }
 }
 
-/// Adds the description of a function to the object graph: its captures and its result. The
-/// function has no other arguments.
+/// Adds the description of a function, consisting of its captures and its result, to the object
+/// graph. The captures are the function's only arguments.
 fn concrete(
     objects: &mut SavedObjectGraph,
     name: &str,

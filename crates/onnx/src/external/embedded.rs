@@ -78,15 +78,15 @@ pub struct EmbeddedPlan {
 }
 
 impl EmbeddedPlan {
-    /// Plans to write the model to `target`. Reads only headers.
+    /// Plans how to write the model to `target`. Reads only headers.
     ///
     /// # Errors
     ///
-    /// Damage in the parts of the model that are read; [`ErrorKind::InvalidMessage`] if the model
-    /// breaks the wire format, the size of a tensor's data doesn't match its type and shape, or two
-    /// initializers have the same name, which a safetensors file can't represent;
-    /// [`ErrorKind::Uncuttable`] if the model without its initializers, as JSON, exceeds the 100 MB
-    /// that readers accept as a header.
+    /// Any error due to damage in the parts of the model that are read;
+    /// [`ErrorKind::InvalidMessage`] if the model breaks the wire format, the size of a tensor's
+    /// data doesn't match its type and shape, or two initializers have the same name, which a
+    /// safetensors file can't represent; [`ErrorKind::Uncuttable`] if the model without its
+    /// initializers, as JSON, exceeds the 100 MB that readers accept as a header.
     pub fn new(
         model: MessageReader,
         target: impl Into<PathBuf>,

@@ -100,18 +100,19 @@ impl std::fmt::Debug for ExternalPlan {
 }
 
 impl ExternalPlan {
-    /// Plans to write the model to `target`. Reads headers, and compares tensors that may be equal.
+    /// Plans how to write the model to `target`. Reads headers, and compares tensors that may be
+    /// equal.
     ///
-    /// If the model is in a chunked file, tensors that are whole chunks are first compared by their
-    /// checksums, and each is copied directly from its chunk to its data file.
+    /// In a chunked file, a tensor may consist of whole chunks. Such tensors are first compared by
+    /// the checksums of their chunks, and are later copied from the chunks to the data files.
     ///
     /// # Errors
     ///
-    /// Damage in the parts of the model that are read;
+    /// Any error due to damage in the parts of the model that are read;
     /// [`ErrorKind::InvalidConfig`] if an option is out of range, or readers of external data would
     /// refuse the target's name; [`ErrorKind::InvalidMessage`] if the model breaks the wire format
-    /// or the size of a tensor's data doesn't match its type and shape; [`ErrorKind::Uncuttable`]
-    /// with the largest remaining part if the model without the tensors is larger than
+    /// or the size of a tensor's data doesn't match its type and shape; [`ErrorKind::Uncuttable`],
+    /// which names the largest remaining parts, if the model without the tensors is larger than
     /// [`MAX_MODEL_SIZE`]; [`ErrorKind::LimitExceeded`] if a tensor is larger than a data file may
     /// be.
     pub fn new(

@@ -46,7 +46,7 @@ pub(crate) fn stored_as(data_type: DataType, dims: &[i64], len: u64) -> Option<(
 
 /// Assigns offsets in the file to tensors, one after another, and returns the header and the size
 /// of the file in bytes. The widest elements come first, so that each tensor begins at a multiple
-/// of its elements' width. The offsets in the header are relative to its end.
+/// of its elements' width. The offsets in the header are relative to the end of the header.
 pub(super) fn header<'a>(
     leaving: impl Iterator<Item = &'a mut Leaving>,
     metadata: Option<(&str, String)>,
