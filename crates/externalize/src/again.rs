@@ -179,7 +179,7 @@ pub(crate) fn forget(model: &mut SavedModel) {
     }
 }
 
-/// Replaces the objects that pass the bundle's path to functions; the new objects have no
+/// Replaces the objects that pass the bundle's path to functions. The replacements have no
 /// functions. Renumbers the remaining assets. `places` has the new index of each asset; `None` for
 /// a removed asset.
 fn forget_objects(objects: &mut SavedObjectGraph, places: &[Option<usize>]) {

@@ -14,7 +14,7 @@ use crate::record::{Record, bundle_prefix};
 /// Finishes an interrupted [`write_in_place`](crate::ExternalizePlan::write_in_place) in the folder
 /// `path`. With this function, an externalization in place can be repeated, no matter at which step
 /// it was interrupted. Returns `None`, and changes nothing, if the model isn't externalized yet, or
-/// if either the model or the options, but not both, have constants
+/// if the model and the options differ in whether constants are
 /// [mapped](ExternalizeOptions::mapped) from files.
 ///
 /// Once the new `saved_model.pb` exists, two steps remain: removing the old chunked model, and

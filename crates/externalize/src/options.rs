@@ -71,8 +71,8 @@ impl ExternalizeOptions {
     }
 
     /// Sets whether the model maps its constants from files at absolute paths. Loading the model
-    /// then needs no memory for constants. However, its folder can't be moved, and functions that
-    /// XLA compiles keep their constants. Default: false.
+    /// then needs no memory for constants. However, the model's folder can't be moved, and
+    /// functions that XLA compiles keep their constants. Default: false.
     #[must_use]
     pub const fn mapped(mut self, mapped: bool) -> Self {
         self.mapped = mapped;

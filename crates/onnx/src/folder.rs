@@ -163,7 +163,7 @@ impl Root {
     }
 
     /// Opens a file whose path, with all symlinks resolved, is beneath the root. Resolves the path
-    /// again after opening the file, since it may have changed in between.
+    /// again after opening the file, since the path may have changed in between.
     fn open_checked(&self, relative: &Path, links: Links) -> io::Result<File> {
         let root = fs::canonicalize(&self.path)?;
         let path = self.path.join(relative);

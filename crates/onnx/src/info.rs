@@ -34,9 +34,9 @@ const MAX_MISSING: usize = 100;
 const MAX_SIZE: u64 = 64 << 10;
 
 impl OnnxSource {
-    /// Verifies the checksums of external files that tensors declare in `external_data`. Returns
-    /// true if there are any checksums. Reading all data of a file also verifies the file's
-    /// checksum.
+    /// Verifies the checksums that tensors declare in `external_data` for the files with their
+    /// data. Returns true if there are any checksums. Reading all data of a file also verifies the
+    /// file's checksum.
     ///
     /// # Errors
     ///

@@ -149,7 +149,8 @@ impl OnnxSource {
         })
     }
 
-    /// Creates a source from spans, in which `external_tensors` tensors have data from other files.
+    /// Creates a source from spans. `external_tensors` is the number of tensors in the spans whose
+    /// data comes from other files.
     pub(crate) fn of_spans(
         spans: Spans,
         external_tensors: usize,
@@ -170,8 +171,8 @@ impl OnnxSource {
     }
 
     /// Opens the model in `reader`, such as an object in a store. Returns `None` if data of the
-    /// model is in another file and must be moved into the message, since other files are only
-    /// looked up in folders.
+    /// model is in another file and must be moved into the message, since there is no folder in
+    /// which to look up other files.
     ///
     /// # Errors
     ///
@@ -276,8 +277,9 @@ impl OnnxSource {
         }
     }
 
-    /// Returns the reasons why other readers may refuse the model, one line each, such as undefined
-    /// keys in `external_data`, or external tensors that also have data in the model.
+    /// Returns the reasons why other readers may refuse the model, such as undefined keys in
+    /// `external_data`, or external tensors that also have data in the model. Each reason is one
+    /// line.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

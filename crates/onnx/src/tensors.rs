@@ -38,10 +38,11 @@ struct Entry {
     own_name: Range<usize>,
     /// Range of the shape in `ModelTensors::dims`.
     dims: Range<usize>,
-    /// Index in `ModelTensors::parents` of the message that contains the tensor. `label` and
-    /// `index` are the tensor's field in this message.
+    /// Index in `ModelTensors::parents` of the path of the message that contains the tensor.
     parent: usize,
+    /// Name of the field that contains the tensor in this message.
     label: &'static str,
+    /// Index of the tensor in the field; `None` if the field isn't repeated.
     index: Option<u32>,
     role: TensorRole,
     data_type: i32,
@@ -317,10 +318,10 @@ impl ModelTensors {
         }
     }
 
-    /// Returns the problems of the tensors, one line each: for example data whose length doesn't
-    /// match the tensor's type and shape, an unknown type, or two initializers with the same name
-    /// in one graph. Reads elements in typed fields, such as `float_data`, to count them, but no
-    /// raw data.
+    /// Returns the problems of the tensors, one line each. Examples of problems are data whose
+    /// length doesn't match the tensor's type and shape, an unknown type, and two initializers with
+    /// the same name in one graph. Reads elements in typed fields, such as `float_data`, to count
+    /// them, but no raw data.
     ///
     /// # Errors
     ///

@@ -276,7 +276,8 @@ impl Place<'_> {
     }
 }
 
-/// Appends a field, and the index of its element if it is repeated, to the path of a message.
+/// Appends a field to the path of a message, followed by the index of an element if the field is
+/// repeated.
 pub(crate) fn joined(mut path: String, label: &str, index: Option<u32>) -> String {
     if !path.is_empty() {
         path.push('.');

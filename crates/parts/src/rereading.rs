@@ -31,7 +31,8 @@ pub(super) struct WrittenRange {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] for the first part whose bytes have changed since it wrote them.
+/// [`ErrorKind::ChecksumMismatch`] for the first part whose bytes have changed since the part wrote
+/// them.
 pub(super) fn reread_ranges(
     source: &dyn ReadAt,
     written: &[WrittenRange],

@@ -262,7 +262,7 @@ impl ShardWriter {
         Ok(())
     }
 
-    /// Completes the file, and gives it its final name, which depends on its content.
+    /// Completes the file, and gives it its final name, which depends on the file's content.
     ///
     /// # Errors
     ///

@@ -51,8 +51,8 @@ pub trait PartStore: Sync {
     ///
     /// # Errors
     ///
-    /// The errors of [`open`](Self::open); [`ErrorKind::ChecksumMismatch`] if the size or the last
-    /// record of the stored file differs.
+    /// The errors of [`open`](Self::open); [`ErrorKind::ChecksumMismatch`] if the stored file
+    /// doesn't have the size and the last record of `file`.
     fn check(&self, file: &ExternalFile) -> Result<()> {
         let checked = check_content(self.open(&file.path)?, file);
         checked.map_err(|error| error.context(file.path.escape_debug()))

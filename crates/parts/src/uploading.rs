@@ -87,8 +87,9 @@ impl Uploading {
         })
     }
 
-    /// Completes the upload, unless it is already complete. Compares the object with the parts'
-    /// checksums afterwards, since an object can't be read before its upload is complete.
+    /// Completes the upload, unless it is already complete. If the options request rereading,
+    /// compares the object with the parts' checksums afterwards, since an object can't be read
+    /// before its upload is complete.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],

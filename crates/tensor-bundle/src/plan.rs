@@ -173,8 +173,8 @@ impl<'a> BundlePlan<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::AlreadyExists`] if a file exists and `force` isn't set; [`ErrorKind::NoFolder`]
-    /// if the folder doesn't exist; [`ErrorKind::SourceChanged`] if the data of a tensor is shorter
-    /// than the size that it reported; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
+    /// if the folder doesn't exist; [`ErrorKind::SourceChanged`] if the data of a tensor ends
+    /// before its reported size; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
     pub fn write(
         &self,
         prefix: impl AsRef<Path>,

@@ -208,7 +208,8 @@ fn take_arguments(
     Ok(())
 }
 
-/// Makes the body of a loop return its added arguments, for the next iteration.
+/// Makes the body of a loop return the arguments that were added to the body, for the next
+/// iteration.
 fn return_arguments(function: &mut FunctionDef, arguments: &[usize], contents: &[Content]) {
     for content in arguments.iter().map(|content| &contents[*content]) {
         let argument = argument_name(content);

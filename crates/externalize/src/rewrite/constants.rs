@@ -10,8 +10,8 @@ use crate::call_graph::{CallGraph, function_name, named_functions};
 use crate::content::Content;
 
 impl Rewriter<'_> {
-    /// Replaces all constants that didn't become arguments with nodes that read variables, in
-    /// functions and in the main graph.
+    /// Replaces constants in functions and in the main graph with nodes that read variables.
+    /// Functions whose constants became arguments are unchanged.
     pub(super) fn replace_constants(&mut self) -> Result<()> {
         let of = std::mem::take(&mut self.of);
         let contents = self.contents;

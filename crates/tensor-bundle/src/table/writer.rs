@@ -37,8 +37,8 @@ pub(crate) struct TableWriter<W> {
     written: u64,
     block: BlockBuilder,
     index: BlockBuilder,
-    /// Last key and location of a complete data block that isn't in the index block yet, since its
-    /// key there also depends on the next key.
+    /// Last key and location of a complete data block. The block isn't in the index block yet,
+    /// since its key in the index block also depends on the next key that is added.
     ended: Option<(Vec<u8>, Handle)>,
     is_empty: bool,
 }
