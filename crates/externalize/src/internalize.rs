@@ -107,8 +107,8 @@ pub fn internalize(
     })
 }
 
-/// Copies a model that TensorFlow has loaded and saved again after it was externalized. Its
-/// constants are in the graph again.
+/// Copies a model that was externalized, and then loaded and saved again by TensorFlow. The
+/// constants of such a model are in the graph again.
 fn saved_again(from: &Path, to: &Path, options: &ExternalizeOptions) -> Result<Internalized> {
     let dir = SavedModelDir::open(from)?;
     let size = dir.message_size();

@@ -38,7 +38,8 @@ pub(super) fn invalid_plan(verb: &str, why: &str) -> Error {
 /// A chunked message, in files or in objects.
 pub(super) type Chunked = RecordStore<Arc<dyn ReadAt>>;
 
-/// Opens a chunked message, and determines the current identity of its file or object.
+/// Opens a chunked message. Returns the message, and the current identity of the file or object
+/// that contains it.
 pub(super) fn open(input: &Path, stores: Stores<'_>, limits: &Limits) -> Result<(Chunked, Input)> {
     match named(input, stores)? {
         Some((name, objects)) => open_object(name, &**objects, limits),

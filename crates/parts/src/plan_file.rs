@@ -58,7 +58,7 @@ pub struct PlanFile {
 
 impl PlanFile {
     /// Writes a plan to a file or object, and replaces an existing one. The new plan rejects the
-    /// reports of the old one, which have another id.
+    /// reports of the old plan, which have a different id.
     ///
     /// # Errors
     ///

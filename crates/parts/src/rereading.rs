@@ -75,8 +75,8 @@ pub(super) fn sum_up(source: &dyn ReadAt, range: Range<u64>, meter: &Meter) -> R
     Ok(crc32c)
 }
 
-/// The file that a part of a split wrote, and its chunks, ordered by their offset. Equal chunks
-/// that share a record are listed once.
+/// The file that a part of a split wrote, and the chunks in the file, ordered by offset. Equal
+/// chunks that share a record are listed once.
 pub(super) struct WrittenPart {
     pub(super) file: ExternalFile,
     pub(super) chunks: Vec<ChunkInfo>,

@@ -22,8 +22,8 @@ pub struct CommittedVerify {
     pub records: u64,
     /// Total size of the chunks that could be read, in bytes.
     pub bytes: u64,
-    /// All problems found, one line each. If the parts found any, the merge isn't checked, so there
-    /// may be more problems.
+    /// All problems found, one line each. If the parts found problems, the merge isn't checked, so
+    /// it may have problems that aren't listed.
     pub problems: Vec<String>,
     /// Result of checking that merging the chunks yields the message that was split.
     pub merge: MergeCheck,
