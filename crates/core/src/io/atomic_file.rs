@@ -30,7 +30,7 @@ const GATHER: usize = 256 << 10;
 /// lack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MadeFrom {
-    /// Input files, which the output may not replace.
+    /// Input files, which the output must not replace.
     Files(Vec<PathBuf>),
     /// Input files, one of which the output may replace, as in an edit in place.
     Edited(Vec<PathBuf>),
@@ -204,9 +204,9 @@ impl AtomicFile {
     /// # Errors
     ///
     /// The same errors as [`MadeFrom::check_apart`]; [`ErrorKind::AlreadyExists`] if the target
-    /// exists and `force` isn't set; [`ErrorKind::NoFolder`] if its folder doesn't exist;
-    /// [`ErrorKind::InvalidConfig`] if the target exists but is not a file, such as a device or a
-    /// pipe, which must not be replaced; [`ErrorKind::Io`] if its folder isn't writable.
+    /// exists and `force` isn't set; [`ErrorKind::NoFolder`] if the target's folder doesn't exist;
+    /// [`ErrorKind::InvalidConfig`] if the target exists but isn't a regular file (for example, if
+    /// it is a device or a pipe); [`ErrorKind::Io`] if the target's folder isn't writable.
     pub fn create(
         target: impl AsRef<Path>,
         made_from: &MadeFrom,

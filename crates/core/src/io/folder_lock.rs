@@ -32,8 +32,8 @@ pub struct FolderLock {
     replaced: Vec<PathBuf>,
 }
 
-/// First character of each line in the locked file that lists a replaced file. No file name
-/// contains it.
+/// First character of those lines in the locked file that list a replaced file. No file name
+/// contains this character.
 const REPLACED: char = '/';
 
 impl FolderLock {

@@ -8,8 +8,8 @@ use std::fmt;
 /// identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
-    /// Hash of the host's name, its boot ID and the PID namespace of the process. Process numbers
-    /// with different hashes can't be compared.
+    /// Hash of the host's name, its boot ID and the PID namespace of the process. Two process
+    /// numbers can be compared only if their hashes are equal.
     host: u64,
     process: u32,
     /// Start time of the process in ticks since the boot, since process numbers are reused.
@@ -94,8 +94,8 @@ mod system {
         fields.split_whitespace().nth(19)?.parse().ok()
     }
 
-    /// Returns the state of a process whose start time can't be read, since it has ended or this
-    /// user may not inspect it.
+    /// Returns the state of a process whose start time can't be read, either because the process
+    /// has ended or because this user isn't allowed to inspect it.
     pub(super) fn fate_of_unseen(process: u32) -> Fate {
         let process = i32::try_from(process).ok().and_then(Pid::from_raw);
         match process.map(test_kill_process) {

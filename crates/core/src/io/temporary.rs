@@ -3,10 +3,10 @@
 //!
 //! The process that writes a temporary file or folder locks it. The system releases the lock of a
 //! process even if the process is killed, so the next process that writes to the parent folder can
-//! tell which leftovers are unused, and removes them. On file systems whose locks other hosts may
-//! not see, the name of a temporary item also records the process that writes it. Leftovers from
-//! ended processes on this host are removed, and possible leftovers from other hosts are logged
-//! once they are an hour old.
+//! tell which leftovers are unused, and removes them. On file systems whose locks might be
+//! invisible to other hosts, the name of a temporary item also records the process that writes it.
+//! Leftovers from ended processes on this host are removed, and possible leftovers from other hosts
+//! are logged once they are an hour old.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -173,8 +173,8 @@ fn beside<T>(
     ))
 }
 
-/// Returns the identifier of this process if names in `folder` have to record it, since other hosts
-/// may not see its locks; otherwise `None`.
+/// Returns the identifier of this process if the locks in `folder` might be invisible to other
+/// hosts, so that names in `folder` have to record the process; otherwise `None`.
 fn owner_in(folder: &Path) -> Option<Owner> {
     let locks = system::are_locks_shared(folder);
     (!locks).then(Owner::this).flatten()
@@ -313,8 +313,8 @@ pub(super) fn are_locks_shared(folder: &Path) -> bool {
     system::are_locks_shared(folder)
 }
 
-/// Removes a file unless a process still [locks](hold_shared) it. If other hosts may not see the
-/// locks in its folder, logs the file instead.
+/// Removes a file unless a process still [locks](hold_shared) it. If the locks in the file's folder
+/// might be invisible to other hosts, logs the file instead.
 #[doc(hidden)]
 pub fn remove_abandoned(path: &Path) {
     if system::are_locks_shared(folder(path)) {
@@ -421,8 +421,8 @@ mod system {
         let _ = flock(file, FlockOperation::Unlock);
     }
 
-    /// Acquires a shared lock on a file, held while it is open. On file systems without locks, this
-    /// has no effect, but no process relies on locks there.
+    /// Acquires a shared lock on a file, which is held while the file is open. On file systems
+    /// without locks, this has no effect, but no process relies on locks there.
     pub(super) fn hold_shared(file: &File) {
         let _ = flock(file, FlockOperation::NonBlockingLockShared);
     }

@@ -70,8 +70,8 @@ pub(crate) fn check_against_root<S: ReadAt>(
     Ok(problems)
 }
 
-/// Returns the hashes of all chunks, which are the leaves of a Merkle tree. Also compares all
-/// chunks with their checksums.
+/// Returns the hashes of all chunks, which are the leaves of a Merkle tree. Also verifies the
+/// checksums of all chunks.
 ///
 /// # Errors
 ///

@@ -167,8 +167,9 @@ fn search_trailer(path: &Path, limits: &Limits) -> Result<Option<Trailer>> {
     Ok(None)
 }
 
-/// A file whose trailer was read: the file, the position of its last record, the trailer, a cache,
-/// and the offsets of the record chunks with parts of the trailer.
+/// A file whose trailer was read: the file, the position of its last record, the trailer, a cache
+/// of record chunks, and the offsets of the record chunks that contain parts of the trailer or the
+/// nodes of the Merkle tree.
 type Begun<S> = (
     RecordFile<FileSource<S>>,
     RecordPosition,
@@ -280,8 +281,8 @@ fn last_record<S: ReadAt>(
     Ok(Some((end, bytes)))
 }
 
-/// A file, its trailer in one piece, a cache, and the offsets of the record chunks that contained
-/// the trailer's chunks.
+/// A file, its trailer in one piece, a cache of record chunks, and the offsets of the record chunks
+/// that contained the trailer's chunks.
 type Unfolded<S> = (
     RecordFile<FileSource<S>>,
     Trailer,

@@ -92,7 +92,8 @@ impl ReadOptions {
         self.descriptor.as_ref()
     }
 
-    /// Returns true if the plain interpretation is chosen when the type is needed but unknown.
+    /// Returns true if a merge that needs an unknown type chooses the [plain
+    /// interpretation](Self::assume_plain).
     pub const fn get_assume_plain(&self) -> bool {
         self.assume_plain
     }

@@ -61,7 +61,7 @@ pub enum SourceCheck {
 }
 
 impl Verification {
-    /// Returns the number of records in the message's files, including the trailer's.
+    /// Returns the number of records in the message's files, including the records of the trailer.
     pub fn records(&self) -> u64 {
         self.records
     }
@@ -233,8 +233,8 @@ pub struct PartVerification {
     pub bytes: u64,
     /// Problems found.
     pub problems: Vec<Error>,
-    /// crc32c of each byte range that a merge copies from these chunks, in the order of the chunks
-    /// and their bytes; empty if the merge can't be planned.
+    /// crc32c of each byte range that a merge copies from the verified chunks, in the order of the
+    /// chunks and their bytes; empty if the merge can't be planned.
     pub crcs: Vec<u32>,
 }
 
@@ -398,9 +398,9 @@ fn check_others<S: ReadAt>(
     }
 }
 
-/// Returns an error for each slice whose first field isn't the one in the trailer, since a merge
-/// relies on the trailer. Checks the chunks for which `is_asked` returns true. `known` contains the
-/// first fields that were read before, by chunk.
+/// Returns an error for each slice whose first field differs from the one that the trailer gives
+/// for the slice, since a merge relies on the trailer. Checks the chunks for which `is_asked`
+/// returns true. `known` contains the first fields that were read before, by chunk.
 fn check_slices<S: ReadAt>(
     store: &RecordStore<S>,
     is_asked: impl Fn(usize) -> bool,
@@ -422,8 +422,8 @@ fn check_slices<S: ReadAt>(
     })
 }
 
-/// Combines the checksums of the plan's segments into one, and compares it with the original
-/// message.
+/// Combines the checksums of the plan's segments into the checksum of the merged message, and
+/// compares it with the checksum of the original message.
 fn check_merge(
     trailer: &Trailer,
     plan: &MergePlan,

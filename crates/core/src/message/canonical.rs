@@ -117,7 +117,8 @@ impl<'a> Canonical<'a> {
         self.plan(shape, pieces, edits, MAX_DEPTH)
     }
 
-    /// Plans the canonical form of each value in the map field `number` of a message, by key.
+    /// Plans the canonical form of each value in the map field `number` of a message. Returns the
+    /// plans by map key.
     pub fn map(
         &mut self,
         descriptor: &MessageDescriptor,

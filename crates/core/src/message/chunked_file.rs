@@ -105,7 +105,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// [`ErrorKind::NotChunked`] if the source is not a record file, or its last record is not a
     /// trailer; [`ErrorKind::InvalidTrailer`] if the trailer is inconsistent;
-    /// [`ErrorKind::UnsupportedVersion`] if the file requires another reader;
+    /// [`ErrorKind::UnsupportedVersion`] if the file's version excludes this reader;
     /// [`ErrorKind::LimitExceeded`] if the file exceeds a limit.
     pub fn from_source(source: S, limits: &Limits) -> Result<Self> {
         ChunkedFile::from_sources(source, limits, |_| no_way_to_others())
@@ -141,8 +141,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         ChunkedFile::with_metadata_and(source, metadata, TrailerUse::Part, limits, none)
     }
 
-    /// Opens a source like [`with_metadata`](Self::with_metadata), but with chunks that may be in
-    /// several sources, and with metadata that may describe the whole message.
+    /// Opens a source like [`with_metadata`](Self::with_metadata). The chunks may be in several
+    /// sources, and `metadata` may describe the whole message instead of a part.
     pub(crate) fn with_metadata_and(
         source: S,
         metadata: ChunkMetadata,
@@ -300,9 +300,9 @@ impl<S: ReadAt> ChunkedFile<S> {
         verify(&self.store, options)
     }
 
-    /// Returns a view of the message for random access. The message type in `options` is needed
-    /// if a merge needs it, and to distinguish a message in several pieces from a value that
-    /// occurs several times.
+    /// Returns a view of the message for random access. `options` must have the message's type if a
+    /// merge depends on it, or to distinguish a message in several pieces from a value that occurs
+    /// several times.
     pub fn view(&self, options: ReadOptions) -> MessageView<'_> {
         MessageView::of_chunks(&self.store, options)
     }

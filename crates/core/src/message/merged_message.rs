@@ -142,7 +142,7 @@ impl<S: ReadAt> MergedMessage<S> {
     }
 
     /// Returns the chunks that a range of the message consists of; `None` if the range doesn't
-    /// consist of whole chunks only.
+    /// consist only of whole chunks.
     pub(crate) fn whole_chunks(&self, range: &Range<u64>) -> Option<Vec<ChunkIndex>> {
         let (mut at, mut chunks) = (range.start, Vec::new());
         for span in self.plan.spans().parts(range.clone()) {

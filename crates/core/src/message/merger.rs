@@ -221,15 +221,17 @@ impl Merger {
         message.bytes(&self.options.reading)
     }
 
-    /// Writes a message of any size to `sink`, using memory that doesn't depend on its size.
+    /// Writes a message of any size to `sink`. The memory used doesn't depend on the message's
+    /// size.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if neither `PREFIX.cpb` nor `PREFIX.pb` nor `PREFIX` exists, or if reading
-    /// or writing fails; damage in the file; [`ErrorKind::InvalidMessage`] if the file is neither in
-    /// chunks nor a message, before anything is written; [`ErrorKind::SchemaNeeded`] if the merge
-    /// depends on the type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the written bytes
-    /// differ from the original message. After an error, discard the bytes that `sink` received.
+    /// or writing fails; any error that reports damage in the file; [`ErrorKind::InvalidMessage`]
+    /// if the file is neither in chunks nor a message, in which case nothing is written;
+    /// [`ErrorKind::SchemaNeeded`] if the merge depends on the type, which is unknown;
+    /// [`ErrorKind::ChecksumMismatch`] if the written bytes differ from the original message. After
+    /// an error, discard the bytes that `sink` received.
     pub fn merge_to(&self, prefix: impl AsRef<Path>, sink: &mut impl Write) -> Result<Merged> {
         let message = self.open(&find(prefix.as_ref())?)?;
         message.merge_to(sink, &self.options.reading)

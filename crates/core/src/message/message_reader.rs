@@ -120,7 +120,7 @@ impl MessageReader {
     }
 
     /// Returns the chunks that a range of the message consists of; `None` if the range doesn't
-    /// consist of whole chunks only, or the message is in one piece.
+    /// consist only of whole chunks, or the message is in one piece.
     pub fn whole_chunks(&self, range: &Range<u64>) -> Option<Vec<ChunkIndex>> {
         self.merged()?.whole_chunks(range)
     }

@@ -185,8 +185,8 @@ impl Condition {
         }
     }
 
-    /// Returns the number of leading bytes of a value of `len` bytes that determine whether the
-    /// condition [holds](Self::holds).
+    /// Returns the number of bytes at the beginning of a value that suffice to determine whether
+    /// the condition [holds](Self::holds). `len` is the length of the whole value.
     pub(crate) fn told_by(&self, len: u64) -> u64 {
         let most = match &self.test {
             Test::Is(expected) | Test::IsNot(expected) => expected.longest() + 1,

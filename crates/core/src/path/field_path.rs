@@ -17,7 +17,7 @@ pub enum Select {
     Key(MapKey),
 }
 
-/// One step of a path: a field, and the choice of a value.
+/// One step of a path: a field, and the choice of one of the field's values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Step {
     /// Field number.

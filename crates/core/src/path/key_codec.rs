@@ -68,8 +68,8 @@ impl KeyCodec {
         }
     }
 
-    /// Returns true if a varint means different numbers with and without zigzag encoding, so that
-    /// the key's type matters.
+    /// Returns true if keys in this encoding are varints that mean different numbers with and
+    /// without zigzag encoding, so that the key's type matters.
     pub(crate) fn has_zigzag_twin(self) -> bool {
         matches!(self, KeyCodec::Int32 | KeyCodec::Int64)
     }
@@ -84,7 +84,8 @@ impl KeyCodec {
         }
     }
 
-    /// Returns the canonical form of a key's number on the wire, by which keys are compared.
+    /// Converts the number that encodes a key on the wire to its canonical form. Keys are compared
+    /// by this form.
     #[allow(
         clippy::cast_possible_truncation,
         reason = "32-bit keys are the low half of the number on the wire"

@@ -19,7 +19,8 @@ pub struct QueryLevel {
     pub element: TargetKind,
     /// Kind of the map's keys; `None` if the field isn't a map.
     pub key: Option<Kind>,
-    /// True if the query continues below the elements, to other levels or to a value in each.
+    /// True if the query continues below the elements: to other levels, or to a value in each
+    /// element.
     pub goes_on: bool,
 }
 

@@ -71,8 +71,8 @@ pub(crate) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {
     }
 }
 
-/// Calls `look` with the key of a map entry, and returns its result. If the entry has several keys,
-/// the last one is used, as protobuf parsers do.
+/// Calls `look` with the key of a map entry, and returns the result of `look`. If the entry has
+/// several keys, the last one is used, as in protobuf parsers.
 pub(crate) fn with_key<I: Input, T>(
     cursor: &mut WireCursor<I>,
     entry: &Field,

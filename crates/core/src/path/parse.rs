@@ -44,9 +44,9 @@ impl FieldPath {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the text is not a path, or doesn't exist in `root`: an unknown
-    /// field, an index on a field that isn't repeated, or a key that doesn't have the map's key
-    /// type.
+    /// [`ErrorKind::InvalidPath`] if the text is not a path, or the path doesn't exist in `root`:
+    /// it has an unknown field, an index on a field that isn't repeated, or a key that doesn't have
+    /// the map's key type.
     pub fn parse(text: &str, root: &MessageDescriptor) -> Result<Self> {
         query(text, Some(root))?.into_path()
     }
@@ -58,7 +58,7 @@ impl PathQuery {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the text is not a path, or doesn't exist in `root`.
+    /// [`ErrorKind::InvalidPath`] if the text is not a path, or the path doesn't exist in `root`.
     pub fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<PathQuery> {
         query(if text == "." { "" } else { text }, root)
     }

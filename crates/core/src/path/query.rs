@@ -75,7 +75,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Returns the index in a list of `count` elements.
+    /// Returns the index of this position in a list of `count` elements.
     pub(crate) fn among(self, count: u64) -> u64 {
         match self {
             Place::FromStart(index) => index.min(count),
@@ -125,8 +125,8 @@ impl PathQuery {
         self
     }
 
-    /// Returns the query for the steps before the first step with `[*]` or `[a:b]`, and the
-    /// remaining text.
+    /// Returns the query for the steps before the first step with `[*]` or `[a:b]`, and the text of
+    /// the remaining steps.
     pub fn singular(&self) -> (PathQuery, &str) {
         let plural = |step: &QueryStep| matches!(step.pick, Pick::All | Pick::Range(..));
         let count = self.steps.iter().position(plural);
@@ -167,8 +167,8 @@ impl PathQuery {
     }
 
     /// Returns, for each step that selects elements by name, one query for each string field of the
-    /// elements. The query ends with this step, and selects the elements in which the field has the
-    /// name as its value.
+    /// elements. Each query ends with this step, and selects the elements in which that string
+    /// field has the name as its value.
     pub(crate) fn valued(&self, root: &MessageDescriptor) -> Vec<PathQuery> {
         let mut found = Vec::new();
         for (at, step) in self.steps.iter().enumerate() {

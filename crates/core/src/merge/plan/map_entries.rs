@@ -12,7 +12,7 @@ use crate::wire::Input;
 use crate::wire::{Field, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Number of bytes at the beginning of a map entry that are searched for the key first: 64 KiB.
+/// Number of bytes at the beginning of a map entry that are read first, to find the key: 64 KiB.
 /// Writers usually put the key at the beginning.
 const KEY_WINDOW: u64 = 64 << 10;
 

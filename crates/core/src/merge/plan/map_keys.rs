@@ -41,8 +41,8 @@ impl MapKeys {
         }
     }
 
-    /// Returns the node among `entries` that has this key, if any, and true if the result depends
-    /// on the map's type, which is unknown.
+    /// Returns the node with this key among `entries`, if there is one, and true if the result
+    /// depends on the map's type and that type is unknown.
     pub(in crate::merge) fn find(
         &mut self,
         key: EntryKey<'_>,

@@ -26,8 +26,8 @@ const FEW_FIELD_NUMBERS: usize = 8;
 /// The position of a field on the wire: the [use](UseId) that contains the field, its offsets in
 /// that use, and the frame of the field that encloses it.
 ///
-/// Occurrences are stored compactly, since there is one for every path: the sizes of tags and
-/// lengths, which have at most ten bytes, are stored in one byte each.
+/// Occurrences are stored compactly, since there is one for every path. A tag or a length takes at
+/// most ten bytes, so its size is stored in one byte.
 #[derive(Clone, Debug)]
 pub(in crate::merge) struct Occurrence {
     pub(in crate::merge) enclosing: Option<Rc<Frame>>,
@@ -36,9 +36,9 @@ pub(in crate::merge) struct Occurrence {
     pub(in crate::merge) in_use: UseId,
     pub(in crate::merge) wire: WireType,
     tag_len: u8,
-    /// Size of the tag and the length, in bytes.
+    /// Total size of the tag and the length, in bytes.
     head_len: u8,
-    /// Size of the end tag, in bytes.
+    /// Size of a group's end tag, in bytes; 0 if the field isn't a group.
     tail_len: u8,
 }
 
@@ -257,7 +257,8 @@ pub(in crate::merge) enum TargetValues {
 #[derive(Debug)]
 pub(in crate::merge) struct TargetField {
     pub(in crate::merge) number: u32,
-    /// Range of the node's children that paths reach through this field.
+    /// Range, in the list of the parent node's children, of the nodes that paths reach through this
+    /// field.
     children: Range<u32>,
     pub(in crate::merge) wanted: TargetValues,
     /// Wire type of the elements found so far; `None` if none was found.
@@ -267,8 +268,8 @@ pub(in crate::merge) struct TargetField {
 }
 
 impl TargetField {
-    /// Returns the nodes among the `children` of the field's message that paths reach through the
-    /// field.
+    /// Returns the part of `children` that paths reach through this field. `children` are the child
+    /// nodes of the message that contains the field.
     pub(in crate::merge) fn among<'a>(&self, children: &'a [NodeId]) -> &'a [NodeId] {
         &children[self.children.start as usize..self.children.end as usize]
     }
@@ -294,8 +295,8 @@ pub(in crate::merge) struct NodeState {
 /// The state of a message into which chunks or fields may be inserted.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct Content {
-    /// True if paths lead to members of oneofs. A member is replaced by a later member of the same
-    /// oneof.
+    /// True if paths lead to members of oneofs. Such a member is replaced by a later member of the
+    /// same oneof.
     pub(in crate::merge) has_oneofs: bool,
     pub(in crate::merge) fields: LastFields,
     /// Start of the message's content; `None` if no piece of it was found.

@@ -170,7 +170,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     }
 
     /// If the trailer has the number of elements in a slice, and the next path leads to an element
-    /// after the slice, adds that number to the count without parsing the slice, and returns true.
+    /// after the slice, adds that number to the count of the elements found so far, without parsing
+    /// the slice, and returns true.
     fn passes_over(&mut self, node: NodeId, number: FieldNumber, slice: &ChunkRef) -> bool {
         let (tree, children) = (self.tree, self.tree.children(node));
         let Some(want) = self.state(node).want_mut(number) else {

@@ -57,8 +57,8 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         self.segments.new_use(chunk, 0..size)
     }
 
-    /// Resets the state of the oneof members that `field` clears according to the type of the
-    /// message at `node`, which contains `field`.
+    /// Resets the state of the oneof members that `field` clears. `field` is in the message at
+    /// `node`, and the type of this message determines the oneofs.
     pub(in crate::merge) fn end_others(&mut self, node: NodeId, field: &Field) {
         let children = self.tree.children(node);
         let met = (field.number.0, field.wire_type);

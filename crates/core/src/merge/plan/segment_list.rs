@@ -97,8 +97,8 @@ struct Edit {
 }
 
 impl Edit {
-    /// Returns the sort key. Inner messages end before outer ones at the same offset; a replacement
-    /// comes after the insertions at its start.
+    /// Returns the key by which edits are sorted: by offset and, at the same offset, by nesting
+    /// depth, the deepest first. A replacement comes after the insertions at its start.
     fn order(&self) -> (u64, Reverse<u32>, bool, u32) {
         (self.offset, Reverse(self.depth), self.remove > 0, self.rank)
     }
@@ -181,7 +181,7 @@ impl SegmentList {
         });
     }
 
-    /// Computes all lengths, and returns the spans of the message `root`.
+    /// Computes the lengths of all uses, and returns the spans of the message `root`.
     pub(in crate::merge) fn lay_out(mut self, root: UseId) -> Result<SpanList> {
         let mut totals = vec![0u64; self.uses.len()];
         // `order` lists uses from the root downwards. In reverse order, the totals of inserted uses

@@ -185,8 +185,9 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
     }
 
-    /// Inserts a new field at `step` from `node`: another element, a new map entry, or a singular
-    /// field. For a map entry, `field` is the field of the entry's value.
+    /// Inserts a new field into the message at `node`. The field is what `step` selects: a singular
+    /// field, another element, or a new map entry. For a map entry, `field` is the field of the
+    /// entry's value.
     fn put_new(&mut self, node: NodeId, step: &Step, child: NodeId, field: Part) -> Result<()> {
         let number = step.field;
         let part = match &step.select {

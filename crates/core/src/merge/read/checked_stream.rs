@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use crate::proto::ChunkInfo;
 use crate::{Error, ErrorKind, Result};
 
-/// A reader that reads a chunk's record and checks its crc32c, if the trailer has one. On a
-/// mismatch, the read of the last byte fails.
+/// A reader that reads a chunk's record, and compares the chunk's crc32c with the one in the
+/// trailer, if the trailer has one. On a mismatch, the read of the last byte fails.
 pub(in crate::merge) struct CheckedStream<'a, R> {
     record: R,
     /// Name of the record's file; `None` for the main file, which needs no name in errors.

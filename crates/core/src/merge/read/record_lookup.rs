@@ -41,8 +41,8 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(())
     }
 
-    /// Returns the position of the last record of file `number`; `None` if that file's trailer
-    /// isn't the one in use.
+    /// Returns the position of the last record of file `number`; `None` for the main file if its
+    /// last record isn't the trailer in use.
     fn end_of(&self, number: usize) -> Option<RecordPosition> {
         match number.checked_sub(1) {
             Some(part) => self.parts.get(part).map(|part| part.end),
@@ -134,8 +134,8 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(())
     }
 
-    /// Returns true if reads should be announced to the files, since they are sources with slow
-    /// responses.
+    /// Returns true if the files are sources with slow responses, to which reads should be
+    /// announced.
     pub(in crate::merge) fn is_prefetched(&self) -> bool {
         self.file.get_ref().is_prefetched()
     }
@@ -175,9 +175,9 @@ impl<S: ReadAt> RecordStore<S> {
         }
     }
 
-    /// Returns, for each chunk, the byte range of its file to read: from the header of the block in
-    /// which its record chunk begins to the start of the next record chunk. The ranges are based on
-    /// the offsets of all chunks.
+    /// Returns, for each chunk, the byte range to read from the chunk's file: from the header of
+    /// the block in which the chunk's record chunk begins to the start of the next record chunk.
+    /// The ranges are based on the offsets of all chunks.
     fn extents(&self) -> &[Range<u64>] {
         self.records.extents.get_or_init(|| {
             let infos = &self.trailer.metadata().chunks;

@@ -30,7 +30,7 @@ pub struct RecordStore<S> {
     pub(in crate::merge) trailer: Trailer,
     pub(in crate::merge) records: Records,
     /// Offsets, in the main file, of the record chunks that contain parts of the trailer, including
-    /// the last record.
+    /// the last record, or the nodes of the Merkle tree.
     pub(in crate::merge) trailer_chunks: Vec<u64>,
     pub(in crate::merge) cache: RecordChunkCache,
     /// Paths of the open files, without symbolic links; empty if the source wasn't opened by a
@@ -63,7 +63,7 @@ impl Watch for Sum {
     }
 }
 
-/// A [`Sum`] of a chunk that also counts the bytes read from all chunks.
+/// A [`Sum`] that also counts the bytes read from all chunks.
 struct Counted<'a> {
     chunk: usize,
     sum: Sum,
@@ -293,8 +293,8 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
 }
 
 impl<S: ReadAt> RecordStore<S> {
-    /// Returns a stream of a chunk's bytes. Reading the stream compares the chunk with its
-    /// checksums, but not with a Merkle root.
+    /// Returns a stream of a chunk's bytes. Reading the stream verifies the chunk's checksums, but
+    /// doesn't check the chunk against a Merkle root.
     pub(super) fn unproven(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
         let Some(info) = self.trailer.metadata().chunks.get(chunk) else {
             return Err(Error::new(

@@ -20,7 +20,7 @@ pub(in crate::merge) struct Record {
     pub(super) chunk: Chunk,
 }
 
-/// The records found so far, by chunk, and the byte range of the file to read for each chunk.
+/// The records found so far, by chunk, and the byte range to read from a file for each chunk.
 #[derive(Debug)]
 pub(in crate::merge) struct Records {
     pub(super) found: Vec<OnceLock<Record>>,

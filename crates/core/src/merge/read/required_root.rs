@@ -84,8 +84,8 @@ impl RequiredRoot {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails if the Merkle root doesn't lead to this hash of a chunk. Reads at most one node for
-    /// each level of the tree from the file with the trailer.
+    /// Fails if the Merkle root doesn't lead to this hash of a chunk. For each level of the tree,
+    /// reads at most one node from the file that contains the trailer.
     pub(in crate::merge) fn check<S: ReadAt>(
         &self,
         file: &RecordFile<FileSource<S>>,

@@ -48,21 +48,21 @@ pub struct ChunkSummary {
 /// one record chunk.
 #[derive(Clone, Debug, Default)]
 pub struct SharedWith {
-    /// All chunks in the record chunk, in order, including the chunk itself; `None` if there are no
-    /// others.
+    /// Indices of all chunks in the record chunk, in order, including the chunk itself; `None` if
+    /// the chunk is alone.
     together: Option<Arc<[usize]>>,
     own: usize,
 }
 
 impl SharedWith {
-    /// Returns the indices of the other chunks, in order.
+    /// Returns the indices of the other chunks in the record chunk, in order.
     pub fn iter(&self) -> impl Iterator<Item = ChunkIndex> {
         let together = self.together.iter().flat_map(|all| all.iter());
         let others = together.filter(|&&index| index != self.own);
         others.map(|&index| index.into())
     }
 
-    /// Returns the number of other chunks.
+    /// Returns the number of other chunks in the record chunk.
     pub fn len(&self) -> usize {
         self.together.as_ref().map_or(0, |all| all.len() - 1)
     }

@@ -183,8 +183,8 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
 }
 
 impl Done {
-    /// Records the first field of a chunk in memory and, if the chunk is a requested slice, its
-    /// number of elements.
+    /// Records the first field of the chunk whose content is `bytes` and, if the chunk is a
+    /// requested slice, the number of its elements.
     fn look_into(&mut self, chunk: usize, bytes: &[u8], slice_of: Option<FieldNumber>) {
         self.first_fields.extend(first_field(chunk, bytes));
         let count = slice_of.and_then(|number| count(bytes, number).ok());
@@ -224,8 +224,8 @@ fn count(message: impl Input, number: FieldNumber) -> Result<u64> {
     Ok(count)
 }
 
-/// Returns the chunk and the number of its first field, if its first bytes are a field of a
-/// message.
+/// Returns `chunk` and the number of the chunk's first field; `None` if the chunk doesn't begin
+/// with a field.
 fn first_field(chunk: usize, bytes: &[u8]) -> Option<(usize, FieldNumber)> {
     let field = WireCursor::new(bytes).header().ok()??;
     Some((chunk, field.number))

@@ -73,7 +73,7 @@ fn chosen<S: ChunkStore + ?Sized>(trailer: &Trailer, store: &S) -> Vec<usize> {
     chosen
 }
 
-/// A wrapper of a store that reads some chunks only once, and keeps them in memory.
+/// A wrapper around a store. The wrapper reads some chunks only once, and keeps them in memory.
 pub struct ChunkCache<'a, S: ?Sized> {
     store: &'a S,
     /// For each chunk: its index in `kept`, if it is kept.

@@ -32,7 +32,7 @@ pub struct Merged {
     /// True if the merged bytes are exactly the original bytes, judging by the checksum in the
     /// file. `None` if the file doesn't describe the original message.
     pub byte_exact: Option<bool>,
-    /// Full name of the message's type, if the file has it.
+    /// Full name of the message's type, if the file contains it.
     pub message_type: Option<String>,
 }
 

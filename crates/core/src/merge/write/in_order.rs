@@ -122,7 +122,7 @@ struct Streams<'a, S: ?Sized> {
     plan: &'a MergePlan,
     store: &'a S,
     open: HashMap<usize, OpenChunk<'a>>,
-    /// Number of remaining segments of each open chunk.
+    /// Number of remaining segments of each open chunk, by the index of the chunk.
     left: HashMap<usize, usize>,
 }
 
@@ -174,8 +174,7 @@ impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
         self.put_back(chunk, source)
     }
 
-    /// Keeps a chunk open for its next segment, or reads it to its end if that was the last
-    /// segment.
+    /// Keeps a chunk open if more of its segments follow, otherwise reads the chunk to its end.
     fn put_back(&mut self, chunk: usize, mut source: OpenChunk<'a>) -> Result<()> {
         let plan = self.plan;
         let left = self

@@ -44,8 +44,8 @@ impl<P> Jobs<P> {
     }
 
     /// Adds a range of a source, divided into the source's extents, so that each extent is read
-    /// with one call, by any thread. Small adjacent extents form one piece. `place` returns the
-    /// destination of the next bytes, given the number of these bytes.
+    /// with one call, by any thread. Small adjacent extents form one piece. `place` is called with
+    /// the size of each piece, in order, and returns the destination of the piece.
     pub(super) fn add_extents(
         &mut self,
         chunk: usize,

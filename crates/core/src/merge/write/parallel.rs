@@ -239,8 +239,8 @@ pub(crate) fn scatter<S: ChunkStore + ?Sized>(
     sum.map_or(Ok(()), |sum| add_to(sum, plan, ranges, &crcs))
 }
 
-/// Adds ranges of the planned message to its checksum, given the crc32c of each stored span in
-/// these ranges.
+/// Adds ranges of the planned message to the message's checksum. `crcs` are the crc32c of the spans
+/// in these ranges; those of literal spans are ignored.
 fn add_to(
     sum: &WholeSum,
     plan: &MergePlan,

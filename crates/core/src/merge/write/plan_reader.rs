@@ -16,8 +16,8 @@ use crate::spans::SpanSource;
 use crate::wire::{Input, SourceInput, at_hand, part_at_hand};
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size of a chunk to read as a whole on first use: 1 MiB. Smaller chunks are kept in
-/// memory, since following a field path goes back at every step.
+/// Maximum size of a chunk to read as a whole on first use: 1 MiB. Chunks up to this size are kept
+/// in memory, since following a field path goes back to earlier bytes at every step.
 const WHOLE_UP_TO: u64 = 1 << 20;
 
 /// Maximum number of chunks that are open at the same time.

@@ -26,8 +26,8 @@ pub(in crate::merge) struct WholeChunk<'b> {
 }
 
 impl WholeChunk<'_> {
-    /// Returns true if `range` is a whole chunk that the plan uses only once, and that is neither
-    /// in memory nor accessible at random.
+    /// Returns true if `range` is a whole chunk, the plan uses the chunk only once, and the chunk
+    /// is neither in memory nor available for random access.
     pub(in crate::merge) fn is_one<S: ChunkStore + ?Sized>(
         plan: &MergePlan,
         store: &S,
@@ -94,7 +94,8 @@ pub(in crate::merge) struct ThreadChunks<'q, 'b> {
     failed: &'q AtomicBool,
     meter: &'q Meter,
     begun: Vec<StartedChunk>,
-    /// The segments that this thread has filled, with their crc32c.
+    /// The segments that this thread has filled: the index of each segment in the plan, and its
+    /// crc32c.
     pub(in crate::merge) found: Vec<(usize, u32)>,
 }
 

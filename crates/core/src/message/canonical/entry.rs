@@ -88,8 +88,8 @@ impl Canonical<'_> {
         self.plan(shape, &pieces, edits, depth)
     }
 
-    /// Returns the key of a map entry, and the plan for its value's canonical form; `None` if the
-    /// field isn't a map with message values.
+    /// Returns the key of a map entry, and the plan for the canonical form of the entry's value;
+    /// `None` if the field isn't a map with message values.
     pub(super) fn map_value(
         &mut self,
         shape: ShapeId,

@@ -204,8 +204,8 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Adds the content of a field's bucket to `plan`. `known` is `None` if the field comes only
-    /// from the edits.
+    /// Adds the content of a field's bucket to `plan`. `known` is the field's shape, or `None` if
+    /// the field comes only from the edits.
     fn finish(
         &mut self,
         number: u32,

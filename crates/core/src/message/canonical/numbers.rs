@@ -73,9 +73,9 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Calls `put` for each number in a packed run, or for a single number, with its value and, if
-    /// its bytes are canonical, its range in the source. Passes a run of fixed-size numbers as one
-    /// range.
+    /// Calls `put` for a single number, or for each number in a packed run. `put` receives the
+    /// range of the number in the source if the number's bytes are canonical, and the number's
+    /// value. A run of fixed-size numbers is passed as one range.
     pub(super) fn run(
         &mut self,
         scalar: Scalar,

@@ -113,7 +113,7 @@ impl From<Plan> for Kept {
 }
 
 impl Plan {
-    /// Appends a plan in compact form.
+    /// Appends a plan that is stored in compact form.
     pub fn append_kept(&mut self, kept: &Kept) {
         match kept {
             Kept::Span(range) => self.put_source(range.clone()),
