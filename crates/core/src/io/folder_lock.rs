@@ -105,8 +105,8 @@ pub(crate) fn recover(main: &Path, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-/// Removes the files that a killed writer listed. If the main file exists, keeps them, since it may
-/// refer to them.
+/// Removes the files that a killed writer listed, unless the main file exists, since an existing
+/// main file may refer to them.
 fn finish(main: &Path, listed: &str) {
     let mut lines = listed.lines();
     let owner = Owner::parse(lines.next().unwrap_or_default());

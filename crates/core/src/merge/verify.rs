@@ -76,8 +76,8 @@ impl Verification {
         &self.problems
     }
 
-    /// Returns all problems found. If the check of the merge needs the message's type, the error
-    /// that explains why is the last of them.
+    /// Returns all problems found. If the merge can't be checked because the message's type is
+    /// unknown, the last error explains why the type is needed.
     pub fn into_problems(mut self) -> Vec<Error> {
         if let MergeCheck::NeedsType(error) = self.merge {
             self.problems.push(error);

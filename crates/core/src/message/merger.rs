@@ -139,7 +139,7 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// The errors of [`read`](Self::read). If the bytes are not a message of that type, some of
+    /// The errors of [`read`](Self::read). If the bytes are not a message of the type `M`, some of
     /// them may already have been merged.
     pub fn merge_into<M: Message>(&self, prefix: impl AsRef<Path>, message: &mut M) -> Result<()> {
         let bytes = self.merge_to_bytes(prefix)?;

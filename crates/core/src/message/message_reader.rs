@@ -26,8 +26,8 @@ const PIECE_LEN: u64 = 32 << 20;
 /// KiB.
 const STEP: u64 = 64 << 10;
 
-/// The bytes of a message for random access, however they are stored: in one piece, or in the
-/// chunks of a file, which are merged while they are read, as [`MergedMessage`] describes.
+/// The bytes of a message, for random access. The message is in one piece, or in the chunks of a
+/// file. Chunks are merged while they are read, as [`MergedMessage`] describes.
 ///
 /// Clones share the data that was read.
 ///

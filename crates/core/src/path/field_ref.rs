@@ -140,8 +140,9 @@ pub(crate) fn key_fits(key: &MapKey, kind: &Kind) -> bool {
     )
 }
 
-/// Fails if a field's wire type differs from the one that the message type declares for the field.
-/// Readers would treat the field as unknown, and the message most likely has another type.
+/// Fails if a field's wire type differs from the one that `descriptor` declares for the field.
+/// Readers would treat the field as unknown, and most likely the message isn't of the type
+/// `descriptor`.
 pub(crate) fn check_field(descriptor: &MessageDescriptor, field: &Field) -> Result<()> {
     match FieldRef::by_number(descriptor, field.number.0) {
         Some(known) if !known.takes(field.wire_type) => {

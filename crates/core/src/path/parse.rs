@@ -130,8 +130,8 @@ fn steps(text: &str, root: Option<&MessageDescriptor>) -> Result<Vec<QueryStep>>
     Ok(steps)
 }
 
-/// Splits off a field's name, number, or parenthesised extension name. Returns it and the remaining
-/// text.
+/// Splits off a field's name, number, or parenthesised extension name. Returns this part and the
+/// remaining text.
 fn take_name(text: &str) -> Result<(&str, &str)> {
     if let Some(inner) = text.strip_prefix('(') {
         let end = inner
@@ -368,7 +368,7 @@ fn number<T: FromStr>(token: &str) -> Result<T> {
         .map_err(|_| invalid(format!("{token:?} is not an index")))
 }
 
-/// Splits off a string in double or single quotes, and unescapes it. Returns it and the remaining
+/// Splits off a string in double or single quotes. Returns the unescaped string, and the remaining
 /// text.
 fn take_quoted(text: &str) -> Result<(String, &str)> {
     let mut out = String::new();

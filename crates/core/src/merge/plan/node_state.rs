@@ -24,7 +24,7 @@ const MAX_FIELD_NUMBERS: usize = 1 << 16;
 const FEW_FIELD_NUMBERS: usize = 8;
 
 /// The position of a field on the wire: the [use](UseId) that contains the field, its offsets in
-/// that use, and the frame of the field that encloses it.
+/// that use, and the frame that encloses the field.
 ///
 /// Occurrences are stored compactly, since there is one for every path. A tag or a length takes at
 /// most ten bytes, so its size is stored in one byte.

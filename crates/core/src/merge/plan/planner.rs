@@ -122,8 +122,8 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         self.need_type(child, "how the map's keys are encoded")
     }
 
-    /// Returns the error that the chunk at a node can't be merged without the message's type, which
-    /// determines `what`.
+    /// Returns the error for a chunk at a node that can't be merged without the message's type.
+    /// `what` is the missing information, which that type determines.
     pub(in crate::merge) fn need_type<T>(&self, node: NodeId, what: &str) -> Result<T> {
         let chunk = match self.tree.first_chunk(node) {
             Some(chunk) => format!("chunk {chunk} can't be put in"),

@@ -50,8 +50,8 @@ impl Frame {
     }
 }
 
-/// A position between two bytes of a use, and the length-delimited field of that use that encloses
-/// the position.
+/// A position between two bytes of a use, and the innermost length-delimited field around that
+/// position.
 #[derive(Clone, Debug)]
 pub(in crate::merge) struct Pos {
     pub(in crate::merge) in_use: UseId,

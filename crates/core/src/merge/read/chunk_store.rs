@@ -160,8 +160,8 @@ pub(crate) fn read_stream(stream: &mut dyn Read, buffer: &mut [u8]) -> Result<()
     }
 }
 
-/// Returns the error to report after work on a chunk failed: the error from reading the chunk if it
-/// is damaged, otherwise the error from the work.
+/// Returns the error to report after work on a chunk failed: the error from reading the chunk if
+/// the chunk is damaged, otherwise the error from the work.
 ///
 /// A chunk's checks are complete only at its end, which the failed work may not have reached, so
 /// the chunk is read again.

@@ -27,9 +27,9 @@ pub(super) fn locate<S: ReadAt>(file: &RecordFile<S>, offset: u64) -> Result<Opt
     }
 }
 
-/// Locates the records of the chunks `wanted` at the offsets in `infos`, which are untrusted, and
-/// stores them in `found`: `None` where no record begins. Reads only headers, on up to `threads`
-/// threads.
+/// Locates the records of the chunks `wanted` at the offsets in `infos`, which are untrusted.
+/// Stores each located record in `found`, or `None` where no record begins. Reads only headers, on
+/// up to `threads` threads.
 pub(super) fn locate_all<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],

@@ -58,7 +58,8 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(leaf.finish())
     }
 
-    /// Fails if a Merkle root is required and a chunk with these `bytes` doesn't match it.
+    /// Fails if a Merkle root is required and the chunk, whose content is `bytes`, doesn't match
+    /// it.
     pub(super) fn prove(&self, chunk: usize, bytes: &[u8]) -> Result<()> {
         match self.required_root() {
             Some(root) => root.check(&self.file, chunk, root.hashing().leaf_of(bytes)),

@@ -31,8 +31,8 @@ impl<'e> Edits<'e> {
         Edits::default()
     }
 
-    /// Returns edits that replace a string, or a message's content, which must be in canonical
-    /// form.
+    /// Returns edits that replace a string, or the content of a message, with `content`. For a
+    /// message, `content` must be in canonical form.
     pub fn content(content: impl Into<Vec<u8>>) -> Self {
         Edits {
             content: Some(content.into()),
