@@ -27,11 +27,11 @@
 //! # Overview
 //!
 //! A [`Source`](split::Source) is a message to split. A
-//! [`ComposableSplitter`](split::ComposableSplitter) plans which byte ranges of the message become
-//! chunks, as a [`SplitPlan`](split::SplitPlan), and writes them:
-//! [`SizeSplitter`](split::SizeSplitter) decides by sizes alone, and your own implementation can
-//! choose other fields to cut. A [`Merger`](merge::Merger) reassembles a message from a file. A
-//! [`MessageView`](view::MessageView) reads single values from a message of any size,
+//! [`ComposableSplitter`](split::ComposableSplitter) decides which byte ranges of the message
+//! become chunks: [`SizeSplitter`](split::SizeSplitter) decides by sizes alone, and your own
+//! implementation can choose other fields to cut. The result is a [`SplitPlan`](split::SplitPlan),
+//! from which the chunks are written. A [`Merger`](merge::Merger) reassembles a message from a
+//! file. A [`MessageView`](view::MessageView) reads single values from a message of any size,
 //! [`size_tree`](view::size_tree) measures the fields that take up space in it, [`compare`] finds
 //! where two messages differ, and [`edit`] changes a file without merging it. Long operations
 //! report to a [`Progress`](progress::Progress), which can also cancel them.

@@ -248,8 +248,8 @@ impl<W: Write> Write for Metered<'_, W> {
 pub(crate) struct HighWaterMark {
     meter: Meter,
     at: u64,
-    /// Position of the next report; `u64::MAX` if there is neither a listener nor a token.
-    /// Comparing positions with it is then the only cost.
+    /// Position of the next report; `u64::MAX` if there is neither a listener nor a token. In that
+    /// case, the only cost is to compare positions with this value.
     due: u64,
 }
 

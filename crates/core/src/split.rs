@@ -2,8 +2,8 @@
 //!
 //! A [`Source`] is the message to split, and a [`ComposableSplitter`] decides which parts of it
 //! become chunks. The result is a [`SplitPlan`], made by reading only tags and lengths. Executing
-//! the plan in memory returns a [`Split`]; executing it to a file, a [`Written`]; and executing it
-//! to a pipe or a connection, a [`WrittenStream`].
+//! the plan in memory returns a [`Split`], executing it to a file returns a [`Written`], and
+//! executing it to a pipe or a connection returns a [`WrittenStream`].
 //!
 //! ```
 //! use proto_splitter_core::split::{SplitExt, SizeSplitter, Source, SplitOptions};

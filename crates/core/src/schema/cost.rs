@@ -18,7 +18,7 @@ const MESSAGE: u64 = 160;
 const PACKED: u64 = 40;
 
 /// Maximum nesting of `google.protobuf.Any`s. The limit is low since each `Any` is decoded and
-/// displayed recursively. None is larger than the `Any` around it, so the limit also bounds the
+/// displayed recursively. No `Any` is larger than the `Any` around it, so the limit also bounds the
 /// work.
 const DEEPEST_ANY: u32 = 16;
 

@@ -70,10 +70,10 @@ impl SpansBuilder {
         })
     }
 
-    /// Adds a regular file as a source of spans. `open` opens the file each time it is called, for
-    /// files whose paths can't be trusted. `name` identifies the file in errors.
+    /// Adds a regular file, which `open` opens, as a source of spans. Used for files whose paths
+    /// can't be trusted. `name` identifies the file in errors.
     ///
-    /// `open` must always return the same, unchanged file.
+    /// `open` may be called several times, and must always open the same, unchanged file.
     ///
     /// # Errors
     ///
@@ -218,7 +218,8 @@ impl SpansBuilder {
         self.list.begin_length();
     }
 
-    /// Ends the most recently begun field: everything appended since then is its value.
+    /// Ends the most recently begun field. The field's value is everything appended since the field
+    /// was begun.
     ///
     /// # Errors
     ///

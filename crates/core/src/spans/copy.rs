@@ -76,8 +76,8 @@ pub fn copy_range<S: ReadAt + ?Sized, W: Write + ?Sized>(
     })
 }
 
-/// Reads a source to its end and discards the bytes, so that a source that verifies bytes when they
-/// are read verifies all of them. Returns the source's size in bytes.
+/// Reads a source to its end and discards the bytes. A source that verifies the bytes it returns
+/// thus verifies all its bytes. Returns the source's size in bytes.
 ///
 /// ```
 /// use proto_splitter_core::progress::Progress;

@@ -72,7 +72,8 @@ impl SpanListBuilder {
         self.list.push_piece(SourceId::LITERAL, u64::MAX);
     }
 
-    /// Fills in the most recently reserved length: everything appended since then is the value.
+    /// Fills in the most recently reserved length. The value is everything appended since the
+    /// length was reserved.
     pub(crate) fn end_length(&mut self) -> Result<()> {
         let Some(field) = self.open.pop() else {
             let message = "no field is open that could be closed";
@@ -142,7 +143,8 @@ pub(super) fn check_size(size: u64) -> Result<()> {
     Err(Error::new(ErrorKind::LimitExceeded, message))
 }
 
-/// Inserts the lengths of fields, sorted by piece, and merges consecutive literals into one span.
+/// Inserts the lengths of fields, which must be sorted by piece, and merges consecutive literals
+/// into one span.
 fn settle(list: &mut SpanList, lengths: Vec<(usize, Range<usize>)>) {
     let mut lengths = lengths.into_iter().peekable();
     let mut literals = Vec::with_capacity(list.literals.len());

@@ -133,9 +133,10 @@ impl SplitOptions {
         self
     }
 
-    /// Sets the maximum size of a BYTES chunk, in bytes, at least 1. In TensorFlow's profile, a
-    /// larger value is an error, and `None`, the default, allows any size. In the extended profile,
-    /// a larger value is cut into several chunks, and `None` means the maximum chunk size.
+    /// Sets the maximum size of a BYTES chunk, in bytes, at least 1. Default: `None`. In
+    /// TensorFlow's profile, a bytes or string value that exceeds the maximum is an error, and
+    /// `None` allows any size. In the extended profile, such a value is cut into several chunks,
+    /// and `None` means the maximum chunk size.
     #[must_use]
     pub const fn max_value_size(mut self, bytes: Option<u64>) -> Self {
         self.max_value_size = bytes;
@@ -462,8 +463,8 @@ impl SizeRules {
         }
     }
 
-    /// Forbids chunks that consist of a message of this type, or of a slice of one of its fields.
-    /// Cuts inside messages that are nested in it are allowed.
+    /// Forbids chunks that consist of a message of this type, or of a slice of one of that type's
+    /// fields. Cuts inside a nested message of another type are allowed.
     #[must_use]
     pub fn keep_whole(mut self, full_name: impl Into<String>) -> Self {
         self.kept_whole.insert(full_name.into());

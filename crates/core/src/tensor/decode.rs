@@ -92,7 +92,8 @@ impl TensorHeader {
         2 * self.shape.capacity() * size_of::<i64>()
     }
 
-    /// Returns the header for a list of tensors, even if the tensor's elements can't be read.
+    /// Returns the header to show in a list of tensors, even if the tensor's elements can't be
+    /// read.
     pub(super) fn info(
         &self,
         name: String,

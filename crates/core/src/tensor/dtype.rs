@@ -219,9 +219,9 @@ impl DType {
         self.row()?.4
     }
 
-    /// Returns the size in bytes of the units that a change of the byte order reverses: of an
-    /// element (1 if it has 8 bits or less) or, for complex numbers, of each of the two numbers.
-    /// `None` if the type has no fixed width.
+    /// Returns the size in bytes of the units in which a change of the byte order reverses the
+    /// bytes. A unit is an element (1 byte if the element has 8 bits or less) or, in a complex
+    /// number, each of the two numbers. Returns `None` if the type has no fixed width.
     pub fn swapped_width(self) -> Option<usize> {
         Some(match self {
             DType::C64 => 4,

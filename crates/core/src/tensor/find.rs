@@ -150,8 +150,8 @@ pub(crate) fn leading(root: &MessageDescriptor, rules: &[&'static TensorRule]) -
     leads
 }
 
-/// Returns the fields of a message type that contain messages, with the types of these messages.
-/// For a map, this is the type of its values.
+/// For a message type, returns the fields whose values are messages, with the types of these
+/// messages. For a map field, this is the type of the map's values.
 fn fields_below(
     message: &MessageDescriptor,
 ) -> impl Iterator<Item = (FieldRef, MessageDescriptor)> {
@@ -175,7 +175,8 @@ fn fields_below(
     })
 }
 
-/// Finds all tensors in a message that match one of the rules, in the order of the message's bytes.
+/// Searches a message for all tensors that match one of the rules, and returns them in the order of
+/// the message's bytes.
 ///
 /// A tensor's [rule](TensorRule::names) determines its name. A tensor without a name, or with the
 /// same name as an earlier one, is named by its path. If the message's type is unknown, the result
@@ -216,7 +217,7 @@ pub struct PlacedTensor {
 }
 
 impl PlacedTensor {
-    /// Creates a tensor whose own message has these ranges within the whole message.
+    /// Creates a tensor whose own message is at the ranges `pieces` of the whole message.
     pub fn new(info: TensorInfo, pieces: Vec<Range<u64>>) -> PlacedTensor {
         PlacedTensor {
             info,

@@ -24,7 +24,7 @@ pub enum Location {
     Message {
         /// Path of the tensor's own message in the whole message.
         path: FieldPath,
-        /// The same path as text, with field names.
+        /// The path as text, with field names.
         text: String,
     },
     /// In a file.

@@ -65,7 +65,7 @@ impl<'a> TensorReader<'a> {
     }
 
     /// Creates a reader of the bytes that `produce` writes. `produce` must write any requested
-    /// range of the tensor's bytes, and should read no others.
+    /// range of the tensor's bytes, and should read only the bytes in that range.
     pub fn of_parts(
         info: TensorInfo,
         produce: impl FnOnce(Range<u64>, &mut dyn Write) -> Result<()> + Send + 'a,

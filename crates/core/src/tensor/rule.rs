@@ -55,8 +55,8 @@ pub struct TensorRule {
 /// The field of a tensor's message that contains the sizes of the dimensions.
 #[derive(Clone, Copy, Debug)]
 pub enum ShapeRule {
-    /// Number of a field that contains a message like `TensorShapeProto`: in it, each field 2 is a
-    /// dimension, whose field 1 is the size.
+    /// Number of a field that contains a message like `TensorShapeProto`. Each occurrence of field
+    /// 2 in that message is a dimension, whose field 1 contains the size.
     Dimensions(u32),
     /// Number of a repeated integer field that contains the sizes.
     Sizes(u32),

@@ -107,7 +107,7 @@ struct Strings {
     header: TensorHeader,
     /// Number of the field that contains the strings.
     field: u32,
-    /// Number of strings in that field.
+    /// Number of strings in the field with the number `field`.
     there: u64,
     /// Number of elements in the shape.
     count: u64,

@@ -64,8 +64,8 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads the value of the most recently returned field, which must be small. Also reads values
-    /// that have no path of their own, such as unpacked repeated numbers: only their order
-    /// distinguishes these values.
+    /// that have no path of their own, such as unpacked repeated numbers, which differ only in
+    /// their order.
     ///
     /// # Errors
     ///

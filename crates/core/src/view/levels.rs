@@ -72,7 +72,8 @@ impl Level {
             && !matches!(self.pick, Pick::Named(_) | Pick::Where(_))
     }
 
-    /// Returns the name of an element, whose (first) range is `element`.
+    /// Returns the name of an element. `element` is the element's range or, if it has several, the
+    /// first.
     pub(super) fn name_of(
         &self,
         input: &mut impl Input,
@@ -127,8 +128,9 @@ impl Level {
         Some(found.map(place))
     }
 
-    /// Returns true if the query's name or conditions select the element with these ranges. Returns
-    /// true for any other kind of selection, which depends only on the index or key.
+    /// Returns true if the query's name or conditions select the element whose bytes are at the
+    /// ranges `element`. Also returns true if the query selects by index or key, since that
+    /// selection doesn't depend on the element's content.
     pub(super) fn is_picked<I: ElementRuns>(
         &self,
         cursor: &mut WireCursor<I>,
@@ -287,7 +289,8 @@ pub(super) fn range(pick: &Pick, count: u64) -> Range<u64> {
     }
 }
 
-/// Returns the number of elements of a level's field in a message with these ranges.
+/// Returns the number of elements of a level's field in a message whose bytes are at the ranges
+/// `pieces`.
 pub(super) fn count<I: ElementRuns>(
     cursor: &mut WireCursor<I>,
     pieces: &[Range<u64>],

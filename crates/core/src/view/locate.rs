@@ -112,8 +112,8 @@ impl Way {
         self.steps.last()?.wire
     }
 
-    /// Returns the location of the value at the path in a message with these ranges; `None` if
-    /// there is no value.
+    /// Returns the location of the value at the path in a message whose bytes are at the ranges
+    /// `pieces`; `None` if there is no value.
     pub(super) fn follow<I: ElementRuns>(
         &self,
         cursor: &mut WireCursor<I>,

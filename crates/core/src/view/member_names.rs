@@ -214,8 +214,7 @@ impl<'a> MemberFields<'a> {
         Ok(shown(front, len > self.most as u64))
     }
 
-    /// Returns the beginning of the member itself as text, for a string or bytes member; `None` if
-    /// it isn't text.
+    /// Returns the beginning of a string or bytes member as text; `None` if it isn't text.
     fn own_text(&mut self) -> Result<Option<String>> {
         let len = self.range.end - self.range.start;
         let end = self.range.start + len.min(self.most as u64);

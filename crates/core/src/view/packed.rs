@@ -14,7 +14,7 @@ const WINDOW_LEN: u64 = 64 << 10;
 /// The encoding of the numbers in a packed field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packed {
-    /// Numbers of this many bytes each.
+    /// Numbers of a fixed width, with this width in bytes.
     Fixed(u64),
     /// Varints.
     Varints,

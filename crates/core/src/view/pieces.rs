@@ -58,7 +58,8 @@ impl PieceOptions {
         self
     }
 
-    /// Sets whether each piece also includes the message's other fields. Default: no.
+    /// Sets whether each piece also includes the fields that are not on the path to the divided
+    /// field. Default: no.
     #[must_use]
     pub const fn with_rest(mut self, with: bool) -> Self {
         self.with_rest = with;
@@ -75,7 +76,8 @@ impl PieceOptions {
         self.max_count
     }
 
-    /// Returns true if each piece also includes the message's other fields.
+    /// Returns true if each piece also includes the fields that are not on the path to the divided
+    /// field.
     pub const fn get_with_rest(&self) -> bool {
         self.with_rest
     }
@@ -99,7 +101,8 @@ pub struct Pieces<'a> {
     options: PieceOptions,
     number: u32,
     wire_type: Option<WireType>,
-    /// The fields that enclose the message with the repeated field, from the outermost.
+    /// The fields that enclose the message with the repeated field, from the outermost to the
+    /// innermost.
     around: Vec<Around>,
     /// Range of the message that hasn't been divided into pieces yet.
     left: Range<u64>,
@@ -246,7 +249,8 @@ impl Pieces<'_> {
                 .is_none_or(|wire_type| field.wire_type == wire_type)
     }
 
-    /// Finds the message that contains the elements, and the other fields that the pieces include.
+    /// Finds the message that contains the elements to distribute, and any other fields that each
+    /// piece must include.
     fn find(&mut self, path: &FieldPath, root: Option<&MessageDescriptor>) -> Result<()> {
         let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidPath, message));
         let all = self.left.clone();
@@ -368,7 +372,8 @@ impl Pieces<'_> {
         Ok((count > 0).then_some(piece))
     }
 
-    /// Writes the most recently returned piece: the other fields, if included, then the elements.
+    /// Writes the most recently returned piece: first any fields other than the divided field, then
+    /// the elements.
     ///
     /// # Errors
     ///

@@ -34,8 +34,8 @@ impl Place {
     }
 }
 
-/// Returns the fields that enclose a value, from the outermost to the value's own field, for which
-/// `is_it` returns true. `contains` must return true for fields that enclose the value.
+/// Returns the fields that enclose a value, from the outermost to the value's own field. `is_it`
+/// must return true for the value's own field, and `contains` for the fields that enclose it.
 pub(crate) fn enclosing<I: Input>(
     cursor: &mut WireCursor<I>,
     is_it: impl Fn(&Field) -> bool,

@@ -36,7 +36,7 @@ impl<'a> Portion<'a> {
         self
     }
 
-    /// Reads all accessed chunks to their ends, so that they are checked.
+    /// Reads all accessed chunks to their ends, and thereby checks the chunks for damage.
     pub(super) fn check(&mut self) -> Result<()> {
         self.input.check()
     }

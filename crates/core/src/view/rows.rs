@@ -84,8 +84,8 @@ impl Selected<'_> {
     }
 }
 
-/// Appends to `out` the fields for which `keep` returns true, from the message with the ranges
-/// `pieces`.
+/// Appends to `out` the fields for which `keep` returns true, from the message whose bytes are at
+/// the ranges `pieces`.
 fn copy_fields(
     cursor: &mut WireCursor<Portion<'_>>,
     pieces: &[Range<u64>],

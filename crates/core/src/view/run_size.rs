@@ -11,7 +11,7 @@ use crate::wire::{Input, WireType, alike};
 pub struct RunSize {
     /// Maximum number of elements in a run.
     pub elements: usize,
-    /// Size from which a run accepts no more elements, in bytes.
+    /// Size in bytes at which a run accepts no more elements.
     pub bytes: usize,
     /// Minimum size of an element that ends the run instead of being copied, in bytes.
     pub large: u64,

@@ -179,8 +179,9 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Returns the first of a query's names and string keys that no element has, and up to `most`
-    /// names or keys of existing elements, for an error message; `None` if every name matches.
+    /// Searches for each name and string key of a query among the first `most` names and keys of
+    /// existing elements. Returns the first one that is missing, and these names and keys, for an
+    /// error message. Returns `None` if none is missing.
     ///
     /// # Errors
     ///
@@ -382,8 +383,8 @@ impl Selected<'_> {
         Ok(None)
     }
 
-    /// Begins iterating over the elements of the next level's field in the message with these
-    /// ranges.
+    /// Begins iterating over the elements of the next level's field in the message whose bytes are
+    /// at the ranges `pieces`.
     fn enter(&mut self, pieces: Vec<Range<u64>>) -> Result<()> {
         let level = &self.levels[self.frames.len()];
         let picked = match &level.pick {
@@ -435,8 +436,8 @@ impl Selected<'_> {
         None
     }
 
-    /// Advances at one level: to the next selected element that contains the queried value. Returns
-    /// false if there is none.
+    /// Advances the level with the index `depth` to its next selected element that contains the
+    /// queried value. Returns false if there is no such element.
     fn step(&mut self, depth: usize) -> Result<bool> {
         let (level, frame) = (&self.levels[depth], &mut self.frames[depth]);
         loop {

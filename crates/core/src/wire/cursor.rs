@@ -30,7 +30,7 @@ pub struct Field {
     pub wire_type: WireType,
     /// Start of the tag.
     pub start: u64,
-    /// End of the tag, followed by the length or the value.
+    /// End of the tag, where the length or, if there is none, the value starts.
     pub tag_end: u64,
     /// Range of the value, without the length before it and without the tags of a group.
     pub value: Range<u64>,

@@ -141,8 +141,8 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
         }
     }
 
-    /// Returns the bytes from the start of `range` that are already in memory, which may be none.
-    /// Reads nothing from the source, but copies bytes from the window.
+    /// Returns the bytes at the start of `range` that are already in memory; empty if there are
+    /// none. Reads nothing from the source, but copies bytes from the window.
     pub(crate) fn ahead(&self, range: Range<u64>) -> Cow<'a, [u8]> {
         let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
         let up_to = |bytes: &'a [u8]| &bytes[..len.min(bytes.len())];

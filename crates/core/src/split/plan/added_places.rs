@@ -94,9 +94,9 @@ impl Place {
     }
 
     /// Returns the value at the end of a path. If an index along the path equals the number of
-    /// elements in its field, counts one more element. If an index is larger, it leaves a gap:
-    /// returns as error the number of its step in the path, and the number of elements in the
-    /// field.
+    /// elements in its field, counts one more element. A larger index would leave a gap. For the
+    /// first such index, returns as the error the index of its step in the path, and the number of
+    /// elements in its field.
     fn reach(&mut self, path: &FieldPath) -> Result<&mut Place, (usize, u64)> {
         let mut place = self;
         for (at, step) in path.steps().iter().enumerate() {

@@ -41,7 +41,8 @@ pub(crate) struct DecidedChunk {
     /// Number of elements in a slice; 0 if unknown.
     pub(crate) elements: u64,
     pub(crate) packed: bool,
-    /// True if the chunk is a continuation: any fields to append to the message.
+    /// True if the chunk is a continuation, whose fields may have any numbers and are appended to
+    /// the message.
     pub(crate) tail: bool,
     /// True if the chunk is a continuation that begins inside a field.
     pub(crate) within: bool,
@@ -236,8 +237,8 @@ impl Cuts {
     /// Adds a chunk for every map value that has more than one chunk at its path or inside it, and
     /// returns the paths of these values.
     ///
-    /// TensorFlow's Merger sorts paths, but stops comparing at a map key, so two paths with the
-    /// same key may come in any order.
+    /// TensorFlow's Merger sorts chunks by path, but compares two paths only up to the first map
+    /// key. So chunks whose paths have the same key may be merged in any order.
     pub(crate) fn nest_at_keys(&mut self) -> BTreeSet<FieldPath> {
         let shared: Vec<_> = self
             .keyed

@@ -37,8 +37,8 @@ impl SizeRequests {
         });
     }
 
-    /// Returns true if `message` will be cut by size: it or a message that encloses it has more
-    /// than `max` bytes, and is requested to fit.
+    /// Returns true if `message` will be cut by size, since the message or one that encloses it has
+    /// more than `max` bytes and is requested to fit.
     pub(in crate::split) fn reaches(&self, message: &Located, max: u64) -> bool {
         let Some(inner) = message.contents.first() else {
             return false;

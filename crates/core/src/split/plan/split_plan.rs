@@ -99,13 +99,14 @@ impl PlannedChunk {
         Some(self.elements).filter(|&elements| elements > 0)
     }
 
-    /// Returns true if the chunk is a tail: any fields, which a merge appends to the message.
-    /// Messages with millions of alternating fields are cut into tails.
+    /// Returns true if the chunk is a tail. A merge appends the fields of a tail, which may have
+    /// any numbers, to the message. Messages with millions of alternating fields are cut into
+    /// tails.
     pub fn is_tail(&self) -> bool {
         self.tail
     }
 
-    /// Returns true if the chunk is a tail that begins inside a field, since the field is too large
+    /// Returns true if the chunk is a tail that begins inside a field. Such a field is too large
     /// for one chunk.
     pub fn is_within_field(&self) -> bool {
         self.within

@@ -50,9 +50,9 @@ pub trait ComposableSplitter {
 
     /// Returns the versions to store in the file. Default: the splitter's [version](Self::version).
     ///
-    /// The join version must be 0, which means the join version of the file's
-    /// [profile](crate::container::Profile), or be equal to that version. Readers whose join
-    /// version is among `bad_consumers` refuse the file.
+    /// The join version must be 0 or the join version of the file's
+    /// [profile](crate::container::Profile); 0 stands for the latter. Readers whose join version is
+    /// among `bad_consumers` refuse the file.
     fn version_def(&self) -> VersionDef {
         VersionDef {
             splitter_version: self.version(),
@@ -105,8 +105,8 @@ impl<T: ComposableSplitter + ?Sized> ComposableSplitter for Box<T> {
     }
 }
 
-/// Error message for TensorFlow's profile, which has no chunks for elements: TensorFlow's Merger
-/// aborts on them.
+/// Error message for cuts that TensorFlow's profile doesn't allow, since TensorFlow's Merger aborts
+/// on chunks for elements.
 const ELEMENT: &str = "a string or bytes value that is an element or in a map can only be cut in the profile `extended`";
 
 /// Fails if the splitter is for messages of another type.

@@ -71,17 +71,19 @@ enum Parent<'a> {
     Element(Element<'a>),
 }
 
-/// The occurrences of a value on the wire, each with the index of the parent's occurrence around
-/// it.
+/// The occurrences of a value on the wire, each with the index of the parent's occurrence that
+/// contains it.
 #[derive(Clone, Debug)]
 pub(in crate::split) enum Pieces {
     /// The whole message being split.
     All,
-    /// A value that occurs once.
+    /// A value that occurs once, with the index of the parent's occurrence that contains it.
     One(usize, Field),
-    /// A singular submessage that may occur in several pieces.
+    /// A singular submessage that may occur in several pieces, each with the index of the parent's
+    /// occurrence that contains it.
     Several(Vec<(usize, Field)>),
-    /// A map entry and its value, which may be omitted.
+    /// A map entry, with the index of the parent's occurrence that contains it; and the entry's
+    /// value, which may be omitted.
     Entry(usize, Field, Option<Field>),
 }
 

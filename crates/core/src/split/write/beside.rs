@@ -101,14 +101,14 @@ pub struct DonePart {
     pub file: AtomicFile,
     /// The final path of the file.
     pub path: PathBuf,
-    /// The entry for the file in the trailer.
+    /// The trailer's entry for the file.
     pub named: ExternalFile,
     /// Number of chunks in the file. Several chunks that are stored as one record count as one.
     pub chunk_count: usize,
 }
 
-/// Returns a complete file, whose last record is `trailer`. The file's name depends on its content,
-/// and on `count`, the number of files before it next to `main`.
+/// Returns a complete file, whose last record is `trailer`. The file's name depends on the file's
+/// content, and on `count`, the number of files next to `main` that are numbered before this one.
 pub(in crate::split) fn done_part(
     file: AtomicFile,
     (main, count): (&Path, usize),

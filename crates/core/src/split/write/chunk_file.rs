@@ -144,7 +144,7 @@ impl ChunkFile {
     }
 
     /// Completes `file`, into which this value wrote chunks, by appending a record that lists the
-    /// chunks. The file follows `count` other files next to `main`.
+    /// chunks. `count` is the number of files next to `main` that are numbered before this one.
     ///
     /// # Errors
     ///

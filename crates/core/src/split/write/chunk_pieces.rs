@@ -60,9 +60,9 @@ pub struct ChunkPieces {
     /// Data about the chunks that were read completely.
     infos: Vec<WrittenInfo>,
     spans: Vec<Span>,
-    /// Number of bytes read from the next chunk.
+    /// Number of bytes of the current chunk that were already read.
     offset: u64,
-    /// crc32c of the bytes read from the next chunk.
+    /// crc32c of the bytes of the current chunk that were already read.
     crc32c: u32,
 }
 
@@ -83,8 +83,8 @@ impl ChunkPieces {
         &self.plan
     }
 
-    /// Returns the trailer that is known before the chunks are read, which lacks offsets and
-    /// checksums.
+    /// Returns the trailer without offsets and checksums, which are unknown before the chunks are
+    /// read.
     pub fn draft_trailer(&self) -> ChunkMetadata {
         let mut trailer = draft_trailer(&self.plan);
         trailer.source_crc32c = None;

@@ -9,8 +9,8 @@ use crate::split::plan::split_plan::{Content, PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum number of bytes to read at a time between two spans. There are usually only a few bytes,
-/// of tags and lengths.
+/// Maximum number of bytes to read at a time between two spans. Usually only a few bytes, of tags
+/// and lengths, are between two spans.
 const GAP_STEP: u64 = 64 << 10;
 
 /// A range of the source that was read for a chunk, and the checksum of its bytes.
@@ -80,13 +80,14 @@ impl<'a> ChunkReader<'a> {
         self
     }
 
-    /// Attributes the time spent reading to `span`.
+    /// Makes the reader record the time that it spends on reading in the tracing span `span`.
     pub(in crate::split) fn timed(mut self, span: tracing::Span) -> Self {
         self.timed = span;
         self
     }
 
-    /// Returns the checksum of the bytes read. Must be called before `spans` is emptied.
+    /// Returns the checksum of the bytes read. Must be called before the reader's field `spans` is
+    /// emptied.
     pub(in crate::split) fn crc32c(&self) -> u32 {
         match self.spans.last() {
             Some(span) if self.is_span => span.crc32c,

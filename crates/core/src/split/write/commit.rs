@@ -24,7 +24,7 @@ pub struct Commit<'a> {
     pub main: AtomicFile,
     /// The files with chunks in addition to the main file.
     pub parts: Vec<DonePart>,
-    /// Path of the message's chunked file, even if `main` is a file in one piece: the other files
+    /// Path of the message's chunked file, even if `main` is a file in one piece. The other files
     /// from an earlier split are next to this path.
     pub chunked: &'a Path,
     /// The file with the message in the form that isn't written, to be removed; `None` to remove
@@ -139,8 +139,8 @@ fn replace_preferred(main: AtomicFile, preferred: &Path) -> Result<()> {
 }
 
 impl Removed {
-    /// Removes the old files that the file at `placed` replaces. If a file can't be removed, logs a
-    /// warning: the file only affects the next split, which reports it.
+    /// Removes the old files that the file at `placed` replaces. If a file can't be removed, only
+    /// logs a warning, since that file matters only to the next split, which reports it.
     fn remove_old(&mut self, placed: &Path, sibling: Option<&Path>, parts: Vec<PathBuf>) {
         // Without a sync, a crash could restore the old main file, which needs the old files.
         if !warn_unless_synced(placed) {
@@ -170,7 +170,7 @@ fn not_removed(path: &Path, error: io::Error) -> Error {
 struct Placed(Vec<PathBuf>);
 
 impl Placed {
-    /// Moves the other files of `main` into place.
+    /// Moves the files with chunks in addition to `main` into place.
     fn all(parts: Vec<DonePart>, main: &Path) -> Result<Placed> {
         let mut placed = Placed(Vec::new());
         for DonePart { file, path, .. } in parts {
@@ -289,10 +289,10 @@ mod tests {
         }
     }
 
-    /// Splits over existing files repeatedly: each time, another one of the calls of a kind fails.
-    /// Checks that a reader finds the new message if the split succeeds, and the old one if the
-    /// split fails. Returns the number of splits that failed, and the number of splits that
-    /// succeeded despite the failing call.
+    /// Repeatedly splits a message over existing files, and makes a different call of the kind
+    /// `call` fail each time. Checks that a reader finds the new message if the split succeeds, and
+    /// the old one if the split fails. Returns the number of splits that failed, and the number of
+    /// splits that succeeded despite the failing call.
     fn with_each_failing(call: Call, old: &SplitOptions, new: &SplitOptions) -> (usize, usize) {
         let (mut failed, mut done) = (0, 0);
         for number in 0.. {

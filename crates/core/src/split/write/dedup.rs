@@ -11,8 +11,7 @@ use crate::progress::Progress;
 use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 
-/// Minimum size of chunks to compare, in bytes. The overhead of a separate record is about as
-/// large.
+/// Minimum size of chunks to compare, in bytes: about the overhead of a separate record.
 const LEAST_SHARED: u64 = 256;
 
 /// Size of each of a chunk's samples, in bytes. The samples are at the beginning, in the middle and

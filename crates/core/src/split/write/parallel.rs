@@ -97,9 +97,10 @@ struct State {
     frontier: usize,
     /// Offset in the file of the chunk at the frontier.
     begin: u64,
-    /// Chunks after the frontier whose stored length is known.
+    /// Chunks after the frontier whose stored length is known, by index.
     waiting: BTreeMap<usize, ChunkForm>,
-    /// Chunks before the frontier that are to be written, with their offsets.
+    /// Chunks before the frontier that are still to be written: the index of each, and its offset
+    /// in the file.
     ready: VecDeque<(usize, u64, ChunkForm)>,
     records: Vec<Option<Record>>,
     spans: Vec<Span>,

@@ -26,7 +26,8 @@ use crate::{Error, ErrorKind, Result};
 pub struct PartFile {
     /// The file, which can be moved to its final path.
     pub file: AtomicFile,
-    /// The entry for the file in the trailer. Its path is relative to the main file's folder.
+    /// The trailer's entry for the file. The path in the entry is relative to the main file's
+    /// folder.
     pub named: ExternalFile,
     /// Trailer entries of the part's chunks.
     pub infos: Vec<ChunkInfo>,
@@ -37,9 +38,9 @@ pub struct PartFile {
     pub run_crc32cs: Vec<u32>,
 }
 
-/// Writes the chunks of `part`, a subset of a plan's chunks, to `file`. The file has number
-/// `number` among the files next to `main`, counted from 0, and is named by its content. Equal
-/// chunks of the part share a record.
+/// Writes the chunks of `part`, a subset of a plan's chunks, to `file`. `number` is the number of
+/// the file among the files next to `main`, counted from 0. The file's name depends on its content.
+/// Chunks of the part that have the same bytes share a record.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Destinations of chunks: a function that passes a plan's chunks to a sink, and a ledger of the
-//! resulting records.
+//! Sinks, which are destinations of chunks; a function that passes a plan's chunks to a sink; and a
+//! ledger of the resulting records.
 //!
 //! The sinks are a file ([`ChunkFile`](super::chunk_file::ChunkFile)), a main file and other files
 //! next to it ([`ChunkFiles`](super::multi_file::ChunkFiles)), a stream, and memory.

@@ -286,7 +286,8 @@ impl Read for AwaitedChunk<'_, '_> {
     }
 }
 
-/// A sink that fails once the operation is cancelled, since writing may also take a long time.
+/// A sink that fails once the operation is cancelled. So an operation that writes to a slow sink
+/// can be cancelled, too.
 struct CancellableWriter<'a> {
     sink: &'a mut dyn Write,
     progress: &'a Progress,
@@ -308,7 +309,8 @@ impl Write for CancellableWriter<'_> {
     }
 }
 
-/// A buffer in memory that becomes a temporary file when it is large, with descriptive errors.
+/// A buffer in memory that becomes a temporary file when it is large. Errors from writing name the
+/// folder of temporary files.
 struct SpoolFile(SpooledTempFile);
 
 impl Write for SpoolFile {

@@ -57,8 +57,8 @@ pub(super) struct Node {
     epoch: u64,
     /// Number of earlier occurrences of the field in the same message.
     pub(super) ordinal: u64,
-    /// Content identity of the last message at this path, for its children. Occurrences of a
-    /// message that parsers merge into one have the same identity.
+    /// Content identity of the last message at this path, with which the message's children are
+    /// counted. Occurrences of a message that parsers merge into one have the same identity.
     content: u64,
     /// Size that a member must exceed to be kept, in bytes.
     threshold: u64,
@@ -132,8 +132,8 @@ pub(super) struct Arena {
     pub(super) chunks: ChunkMap,
     top: usize,
     min_size: u64,
-    /// Content identity from which on messages are no longer traversed; a limit on the number of
-    /// messages traversed.
+    /// Limit on the number of messages to traverse: once a message has this content identity, no
+    /// further messages are traversed.
     most_entered: u64,
 }
 

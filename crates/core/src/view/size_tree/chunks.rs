@@ -6,7 +6,8 @@ use crate::error::ChunkIndex;
 use crate::merge::{MergePlan, chunk_of};
 use crate::spans::Span;
 
-/// Chunk index of bytes that are in no chunk: the message isn't chunked, or a merge generates them.
+/// Chunk index of bytes that are in no chunk, because the message isn't chunked or because a merge
+/// generates the bytes.
 pub(super) const NO_CHUNK: u32 = u32::MAX;
 
 /// The chunks that contain a value.
@@ -33,7 +34,7 @@ impl ChunkSet {
         self.more
     }
 
-    /// Returns true if there are no chunks, since the message isn't chunked.
+    /// Returns true if there are no chunks, as in a message that isn't chunked.
     pub fn is_empty(&self) -> bool {
         self.indices.is_empty()
     }

@@ -55,9 +55,8 @@ pub struct MemberChange {
     pub old: Option<u64>,
     /// Size in the new message, in bytes; `None` if the new tree doesn't list the member.
     pub new: Option<u64>,
-    /// Upper bound in bytes on the member's size in the message whose tree doesn't list the member,
-    /// since a tree keeps only the largest members. `None` if the member's size in both messages is
-    /// known.
+    /// Maximum size in bytes that the member can have in the message whose tree doesn't list it. A
+    /// tree lists only the largest members. `None` if the member's size is known in both messages.
     pub unseen_up_to: Option<u64>,
 }
 
@@ -70,8 +69,8 @@ impl TreeChange {
 
 impl MemberChange {
     /// Returns the growth from the old to the new message, in bytes. Negative if the member shrank.
-    /// If one tree may lack the member only because of its size, this is the smallest possible
-    /// change.
+    /// If one tree may lack the member only because the member is small, returns the smallest
+    /// possible change.
     pub fn change(&self) -> i64 {
         let unseen = self.unseen_up_to;
         change(self.old.or(unseen), self.new.or(unseen))

@@ -18,8 +18,7 @@ const MOST_ENTERED: u64 = 1 << 24;
 /// Maximum number of a tree's largest members to inspect.
 const MOST_MEMBERS: usize = 256;
 
-/// Denominator of the share 1/8 of a field's size. Members with at least this share are named
-/// separately.
+/// Denominator of the minimum share of a field's size, 1/8, at which a member is named separately.
 const TELLING_SHARE: u64 = 8;
 
 /// Returns the three largest parts of the value at a path, the largest first, as

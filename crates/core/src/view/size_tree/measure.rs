@@ -16,9 +16,9 @@ use crate::path::{FieldPath, TargetKind};
 use crate::view::MessageView;
 use crate::wire::{Input, WireCursor};
 
-/// Measures the message or value at a path, and returns the sizes by field path. Apart from tags
-/// and lengths, it reads only the names of the largest members. In a chunked message, it reads only
-/// the chunks that are messages, and the chunks into which other chunks are spliced.
+/// Measures the message or value at a path, and returns the sizes by field path. Reads only tags
+/// and lengths, and the names of the largest members. In a chunked message, reads only the chunks
+/// that are messages, and the chunks into which other chunks are spliced.
 ///
 /// # Errors
 ///

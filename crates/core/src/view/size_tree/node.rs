@@ -63,7 +63,7 @@ pub enum Guessed {
 pub struct Member {
     /// Path of the member in the whole message.
     pub path: FieldPath,
-    /// The same path as text, with field names.
+    /// The path as text, with field names.
     pub text: String,
     /// Suffix of the path that distinguishes the member from other members, such as `[7]` or
     /// `node[7].attr["value"]`.

@@ -6,8 +6,8 @@ use super::node::SizeTree;
 use crate::path::FieldPath;
 use crate::{Error, ErrorKind, Result};
 
-/// The part of a message that a tree shows: one value, or all values of a field inside a repeated
-/// field, added up.
+/// The part of a message that a tree shows: one value, or the sum of all values of a field that is
+/// inside a repeated field.
 ///
 /// ```
 /// use proto_splitter_core::view::size_tree::TreePlace;
@@ -22,8 +22,8 @@ use crate::{Error, ErrorKind, Result};
 pub struct TreePlace {
     /// Path of the value to measure.
     pub path: FieldPath,
-    /// Names of the fields that lead from that value to the field to sum up; empty for the value
-    /// itself.
+    /// Names of the fields that lead from the value at `path` to the field to sum up; empty to show
+    /// the value itself.
     pub below: Vec<String>,
 }
 
@@ -98,8 +98,8 @@ impl SizeTree {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if a message has no field with such a name. The error lists its
-    /// fields.
+    /// [`ErrorKind::InvalidPath`] if a message has no field with such a name. The error lists the
+    /// message's fields.
     pub fn focus(mut self, below: &[String]) -> Result<SizeTree> {
         for name in below {
             let path = match self.root.name.as_str() {

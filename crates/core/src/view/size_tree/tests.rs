@@ -406,7 +406,7 @@ fn what_may_have_been_there_unseen_is_not_called_new() {
     assert_eq!(told, [(Some(44), Some(34))]);
 }
 
-/// Returns the largest parts as an error names them.
+/// Returns the largest parts in the form in which an error names them.
 fn named(bytes: &[u8], options: ReadOptions, path: &str) -> Vec<String> {
     let view = MessageView::of_plain(&bytes, options).unwrap();
     let parts = largest(&view, &path.parse().unwrap()).unwrap();

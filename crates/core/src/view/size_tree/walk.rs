@@ -31,8 +31,8 @@ impl Place {
     }
 }
 
-/// Traverses a message with these ranges. Adds to the sums the sizes of the message's fields, and
-/// of the fields of nested messages down to `levels` levels.
+/// Traverses a message whose bytes are at the ranges `pieces`. Adds the sizes of the message's
+/// fields, and of the fields of nested messages down to `levels` levels, to the sums in `arena`.
 pub(super) fn walk<I: Input>(
     cursor: &mut WireCursor<I>,
     arena: &mut Arena,

@@ -129,8 +129,8 @@ impl Engine<'_> {
         Ok(Some(child))
     }
 
-    /// Replaces a child that is a map entry with the entry's value, and returns the entry's key.
-    /// Returns `None` if no path can lead to the value.
+    /// Makes `child`, which must be a map entry, stand for the entry's value. Returns the entry's
+    /// key. Returns `None` if no path can lead to the value.
     fn go_to_value(&self, child: &mut Child, entry: &MessageDescriptor) -> Result<Option<MapKey>> {
         let mut cursor = WireCursor::new(self.source.input());
         let parsed = parse_entry(&mut cursor, child.field.value.clone(), entry)?;
@@ -144,7 +144,7 @@ impl Engine<'_> {
     }
 
     /// Determines whether a child that is a message may become a chunk, and whether parts of its
-    /// content may. Then enters the child if necessary.
+    /// content may become chunks. Then enters the child if necessary.
     fn go_below(
         &self,
         child: &mut Child,

@@ -24,7 +24,7 @@ pub(crate) struct Engine<'a> {
     /// Cuts that splitters have already made. The cut parts no longer count toward their parents'
     /// sizes.
     pub(super) marks: &'a Cuts,
-    /// Cuts in messages that are finished.
+    /// Cuts inside messages that have been reduced completely.
     pub(super) decided: RefCell<Cuts>,
     /// The limit on runs of alternating fields.
     pub(super) turns: &'a RunBudget,

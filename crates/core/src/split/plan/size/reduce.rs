@@ -122,8 +122,8 @@ impl Engine<'_> {
         node.size -= gain;
     }
 
-    /// Moves members that were cut one by one back into their group, since slices will contain
-    /// them. A member that alone exceeds the maximum stays cut.
+    /// Undoes the cuts of single members of a group, since slices will contain these members. A
+    /// member that alone exceeds the maximum stays cut.
     fn take_back(&self, node: &mut Node, at: usize) {
         let max = self.max();
         for child in &mut node.groups[at].children {
@@ -208,7 +208,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Moves parts back that fit again, now that larger parts have been moved out.
+    /// Moves back those parts that fit again after larger parts have been moved out.
     fn give_back(&self, node: &mut Node, limit: u64) -> Result<()> {
         for at in 0..node.groups.len() {
             if !node.groups[at].slices.is_empty() {

@@ -28,9 +28,9 @@ const MOST_NUMBERS: usize = 1 << 16;
 /// The selection of group members that a scan keeps.
 #[derive(Clone, Copy)]
 enum Hold {
-    /// Members that are large enough to be kept from the first scan on.
+    /// Members that are large enough to be kept in the first scan.
     Large,
-    /// All members that could become chunks, in groups that can't be sliced.
+    /// All members that could become chunks and whose group can't be sliced.
     All,
 }
 
@@ -41,7 +41,7 @@ const CHECK_EVERY: u32 = 1 << 10;
 #[derive(Default)]
 struct Found {
     groups: Vec<Group>,
-    /// Index of the group for each field number.
+    /// Indices in `groups` by field number.
     places: HashMap<FieldNumber, usize>,
     /// For each group: the members to keep, with their ordinals.
     held: Vec<Vec<(u64, Field)>>,
@@ -115,7 +115,7 @@ impl Engine<'_> {
         Ok(node)
     }
 
-    /// Returns true if a field is large enough to be kept from the first scan on, or contains a
+    /// Returns true if the first scan keeps a field: if the field is large enough, or contains a
     /// cut.
     pub(super) fn is_held(&self, field: &Field) -> bool {
         let len = field.value.end - field.value.start;
@@ -123,7 +123,7 @@ impl Engine<'_> {
         nested && (len >= self.held_from() || self.is_marked(field))
     }
 
-    /// Returns the minimum size of a field that is kept from the first scan on, in bytes.
+    /// Returns the minimum size of a field that the first scan keeps, in bytes.
     fn held_from(&self) -> u64 {
         let large = self.max().saturating_sub(HEADER);
         let value = self.options.value_chunk_size;
@@ -134,7 +134,7 @@ impl Engine<'_> {
         !self.marks.is_empty() && self.marks.any_within(&(field.start..field.end))
     }
 
-    /// Keeps as children all members that could become chunks, in groups that can't be sliced.
+    /// In the groups that can't be sliced, keeps all members that could become chunks as children.
     pub(super) fn complete(&self, node: &mut Node) -> Result<()> {
         if node.complete {
             return Ok(());

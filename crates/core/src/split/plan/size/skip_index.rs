@@ -33,8 +33,8 @@ impl SkipIndex {
     }
 }
 
-/// The members of a group that are too small to be kept from the first scan on, each with its
-/// ordinal. Empty if there are more than [`MOST_SPARE`].
+/// The members of a group that the first scan doesn't keep because they are too small, each with
+/// its ordinal. Empty if there are more than [`MOST_SPARE`].
 #[derive(Debug, Default)]
 pub(super) struct SmallMembers {
     members: Vec<(u64, Field)>,

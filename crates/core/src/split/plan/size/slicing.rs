@@ -29,7 +29,7 @@ struct Filling {
     in_parent: bool,
     /// True if the last slice is complete.
     closed: bool,
-    /// Number of members that stay in the parent message, once it is full.
+    /// Number of members that stay in the parent message; set when the parent message is full.
     kept: u64,
     kept_raw: u64,
     /// Number of members inspected individually.
@@ -187,8 +187,8 @@ impl Engine<'_> {
         Ok(end)
     }
 
-    /// Adds one member to the parent message or a slice: the first member, a member whose content
-    /// was reduced, or a number or packed run, which may be divided.
+    /// Adds one member to the parent message or to a slice. The member is the first one, has
+    /// reduced content, or is a number or a packed run. A packed run may be divided.
     fn pack_one(
         &self,
         node: &Node,

@@ -44,16 +44,15 @@ impl Node {
     }
 }
 
-/// Facts about the other pieces of the same message: a singular submessage may be written in
-/// several pieces.
+/// Facts about the other pieces of a singular submessage that is written in several pieces.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Siblings {
     /// Number of occurrences of each field in earlier pieces.
     pub(super) before: HashMap<FieldNumber, u64>,
     /// Fields that occur in later pieces.
     pub(super) after: HashSet<FieldNumber>,
-    /// True if some piece is empty, which would be mistaken for the placeholder of a slice at the
-    /// message's path.
+    /// True if some piece is empty. An empty piece would be mistaken for the placeholder of a slice
+    /// at the message's path.
     pub(super) any_empty: bool,
 }
 
@@ -80,7 +79,7 @@ pub(super) struct Group {
     pub(super) runs: Vec<Range<u64>>,
     /// Positions of some occurrences, so that others can be found without scanning from the first.
     pub(super) stops: SkipIndex,
-    /// Smaller members that could become chunks, too, if the group can't be sliced.
+    /// Small members, which could become chunks only if the group can't be sliced.
     pub(super) spare: SmallMembers,
     pub(super) children: Vec<Child>,
     pub(super) slices: Vec<Slice>,

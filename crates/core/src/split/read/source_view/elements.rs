@@ -81,7 +81,7 @@ impl<'a> Element<'a> {
         self.message
     }
 
-    /// Returns a view of the element, which has more operations.
+    /// Returns the element as a [`SourceView`], which has more methods.
     pub fn view(&self) -> SourceView<'a> {
         let step = Step::index(self.number.0, self.index);
         let pieces = Pieces::One(self.piece, self.field());
@@ -137,16 +137,17 @@ pub struct Elements<'a> {
     block: Cow<'a, [u8]>,
     /// Offset of the buffered bytes in the source.
     base: u64,
-    /// Current position in the block.
+    /// Current position in `block`.
     at: usize,
-    /// Tag of the elements in the block; `None` unless it is a single byte and length-delimited.
+    /// Tag of the elements in `block`; `None` unless it is the one-byte tag of a length-delimited
+    /// field.
     tag: Option<u8>,
-    /// Last element found outside the block. The elements in the block only differ in their
-    /// positions.
+    /// Last element that was found outside `block`. The elements in `block` differ from this
+    /// element only in their positions.
     last: Element<'a>,
     /// Index of the next element.
     index: u64,
-    /// Finder of elements outside the block. It is boxed, so that nothing points to the fields that
+    /// Finder of elements outside `block`. It is boxed, so that nothing points to the fields that
     /// change with every element, and these can stay in registers.
     beyond: Box<Occurrences<'a>>,
 }
@@ -187,8 +188,9 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// The result of a search outside the current block: the element found, the position after it, and
-/// a new block from that position. The block is `None` if the position is in the current block.
+/// The result of a search outside the current block: the element found, the position after that
+/// element, and a new block that begins at this position. The new block is `None` if the position
+/// is in the current block.
 struct Found<'a> {
     element: Option<Result<Element<'a>>>,
     next: u64,

@@ -107,7 +107,8 @@ mod tests {
     use crate::container::Profile;
     use crate::split::read::source::Source;
 
-    /// Values of a `google.protobuf.Struct`, each with true if a merge can skip it.
+    /// Serialized values of a `google.protobuf.Struct`. The flag of a value is true if a merge can
+    /// skip the value.
     const VALUES: [(&[u8], bool); 4] = [
         (b"\x1a\x01a", true),
         (b"\x20\x01", true),

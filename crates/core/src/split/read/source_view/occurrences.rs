@@ -66,7 +66,8 @@ impl<'a> Occurrences<'a> {
         }
     }
 
-    /// Returns the tag of the field; `None` unless it is a single byte and length-delimited.
+    /// Returns the tag of the field; `None` unless it is the one-byte tag of a length-delimited
+    /// field.
     pub(super) fn tag(&self) -> Option<u8> {
         short_tag(self.number, self.wire_type)
     }

@@ -90,8 +90,8 @@ impl<'a> RepeatedKeys<'a> {
         Ok(self.keys.get(key))
     }
 
-    /// Collects the facts about the keys of entries from the index `first` on, until memory is used
-    /// up.
+    /// Collects the facts about the keys of entries from the index `first` on, until the facts take
+    /// the maximum memory.
     fn look_at(&mut self, first: u64) -> Result<()> {
         (self.keys, self.known_to) = (HashMap::new(), u64::MAX);
         let mut room = self.most_held;

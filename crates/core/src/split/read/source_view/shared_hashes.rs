@@ -9,7 +9,7 @@ const GROWN: usize = 1 << 16;
 pub(super) enum SharedHashes {
     /// No hash is shared.
     None,
-    /// Some hashes are shared: these, sorted.
+    /// The list of shared hashes, which is sorted and not empty.
     These(Vec<u32>),
     /// Too many hashes are shared to list them: any hash may be shared.
     Any,
@@ -118,7 +118,7 @@ impl HashRange {
         }
     }
 
-    /// Adds the shared hashes that this pass has found to the result.
+    /// Adds to the result the shared hashes that this pass has found.
     fn settle(&mut self) {
         self.find_shared();
         self.held.clear();
