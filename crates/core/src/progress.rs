@@ -92,8 +92,9 @@ impl Progress {
         }
     }
 
-    /// Creates a `Progress` that calls `report` with the number of processed bytes and the
-    /// total number of bytes: about once per MiB and at the end, from any worker thread.
+    /// Creates a `Progress` that calls `report` with the number of processed bytes and the total
+    /// number of bytes. The calls are made about once per MiB and at the end, from any worker
+    /// thread.
     pub fn new(report: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
         Progress {
             report: Some(Arc::new(report)),

@@ -75,9 +75,9 @@ pub use run_size::RunSize;
 pub use scalar_path::ScalarPath;
 pub use select::Selected;
 
-/// Maximum number of fields at the beginning of a message to check against the message's type. In a
-/// message of another type, the first field usually differs already, and checking many millions of
-/// fields would take seconds.
+/// Maximum number of fields at the beginning of a message to check against the message's type. If
+/// the message has another type, usually the very first field doesn't fit. Checking many millions
+/// of fields would take seconds.
 const CHECKED_FIELDS: usize = 1 << 10;
 
 /// A message whose values can be read without reading all of it. Created by

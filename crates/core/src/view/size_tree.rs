@@ -5,9 +5,9 @@
 //! of all these elements are another. For repeated fields and maps, the largest members are also
 //! listed, with descriptive names.
 //!
-//! Sizes are bytes on the wire including tags and lengths, so the sizes of a message's fields and
-//! its [`own`](TreeNode::own) bytes, which are its tag and length, add up to its size. Memory
-//! doesn't grow with the number of elements.
+//! Sizes are in bytes on the wire, and include tags and lengths. So a message's size is the sum of
+//! the sizes of its fields and of its [`own`](TreeNode::own) bytes, which are its tag and length.
+//! Memory doesn't grow with the number of elements.
 //!
 //! ```
 //! use proto_splitter_core::view::MessageView;

@@ -74,7 +74,7 @@ fn parse(bytes: &[u8], start: u64, left: u64) -> Option<Header> {
 }
 
 /// Returns the field at the beginning of `range`; `None` if the range is empty or the field is
-/// malformed. For callers that can continue without the field.
+/// malformed. Used by callers that can continue without the field.
 pub(crate) fn field_if_any<I: Input + ?Sized>(
     input: &mut I,
     range: Range<u64>,

@@ -1,4 +1,5 @@
-//! The last step of writing: moves all files into place, and removes the files they replace.
+//! The last step of writing: moves all new files into place, and removes the files that the new
+//! ones replace.
 
 use std::fs;
 use std::io;
@@ -27,8 +28,8 @@ pub struct Commit<'a> {
     /// Path of the message's chunked file, even if `main` is a file in one piece. The other files
     /// from an earlier split are next to this path.
     pub chunked: &'a Path,
-    /// The file with the message in the form that isn't written, to be removed; `None` to remove
-    /// none.
+    /// The file to remove, which contains the message in the form that isn't written; `None` to
+    /// remove no such file.
     pub sibling: Option<Sibling<'a>>,
     /// True if existing files may be replaced.
     pub force: bool,
@@ -36,7 +37,8 @@ pub struct Commit<'a> {
     pub progress: &'a Progress,
 }
 
-/// A file with the same message in the form that wasn't written: chunked, or in one piece.
+/// A file with the same message in the other form: in one piece if the written file is chunked, and
+/// chunked if the written file is in one piece.
 #[derive(Debug, Clone, Copy)]
 pub struct Sibling<'a> {
     /// Path of the file.
@@ -50,7 +52,8 @@ pub struct Sibling<'a> {
 pub struct Removed {
     /// Files from an earlier split.
     pub parts: Vec<PathBuf>,
-    /// The file with the message in the form that wasn't written; `None` if none was removed.
+    /// The removed file with the message in the form that wasn't written; `None` if no such file
+    /// was removed.
     pub sibling: Option<PathBuf>,
 }
 

@@ -19,7 +19,7 @@ const LEAST_SHARED: u64 = 256;
 const SAMPLE: u64 = 64;
 
 /// Maximum number of chunks with which a chunk of the same size, samples and checksum is compared.
-/// The first of them is usually equal, unless chunks were constructed to collide.
+/// The first of these chunks is usually equal, unless chunks were constructed to collide.
 const MOST_COMPARED: usize = 4;
 
 /// Number of bytes to compare at a time.

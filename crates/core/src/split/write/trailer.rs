@@ -1,5 +1,5 @@
-//! Writing the trailer: as the last record, preceded by chunks of it if it is too large for one
-//! record.
+//! Writing the trailer as the last record of a file. If the trailer is too large for one record,
+//! chunks of the trailer precede the last record.
 
 use std::io::{Read, Write};
 

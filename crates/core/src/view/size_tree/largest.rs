@@ -49,9 +49,9 @@ pub fn largest(view: &MessageView<'_>, path: &FieldPath) -> Result<Vec<LargePart
     Ok(measure(view, path, &options)?.largest(NAMED))
 }
 
-/// Adds the largest parts of the value at a path to an error that the value's size caused, unless
-/// the error already names some parts. Returns the error unchanged in all other cases, and if the
-/// value can't be measured.
+/// If `error` was caused by the size of the value at a path, adds the value's largest parts to the
+/// error. Returns the error unchanged if it has another cause or already names some parts, and if
+/// the value can't be measured.
 pub fn with_largest(error: Error, view: &MessageView<'_>, path: &FieldPath) -> Error {
     if !error.needs_largest() {
         return error;

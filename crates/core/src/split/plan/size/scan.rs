@@ -25,7 +25,7 @@ const MOST_PIECES: u64 = 16;
 /// hundreds, but malicious bytes can contain millions.
 const MOST_NUMBERS: usize = 1 << 16;
 
-/// The selection of group members that a scan keeps.
+/// The choice of the members of a group that a scan keeps.
 #[derive(Clone, Copy)]
 enum Hold {
     /// Members that are large enough to be kept in the first scan.

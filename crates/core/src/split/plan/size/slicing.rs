@@ -19,8 +19,8 @@ pub(super) struct GroupSlices {
     pub(super) slices: Vec<Slice>,
 }
 
-/// The state of distributing members: first to the parent message, then to one slice after the
-/// other.
+/// The state of a distribution of members, which go to the parent message first, and then to one
+/// slice after the other.
 struct Filling {
     slices: Vec<Slice>,
     /// Number of bytes in the parent message or the current slice.

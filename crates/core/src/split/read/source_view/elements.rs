@@ -147,8 +147,8 @@ pub struct Elements<'a> {
     last: Element<'a>,
     /// Index of the next element.
     index: u64,
-    /// Finder of elements outside `block`. It is boxed, so that nothing points to the fields that
-    /// change with every element, and these can stay in registers.
+    /// Finder of elements outside `block`. It is boxed, so that no pointer refers to the fields
+    /// that change with every element. Those fields can then stay in registers.
     beyond: Box<Occurrences<'a>>,
 }
 

@@ -2,7 +2,8 @@
 
 use crate::Result;
 
-/// Number of hashes up to which a list grows gradually. Then it gets its maximum size at once.
+/// Number of hashes up to which a list grows gradually. A list that exceeds this number gets its
+/// maximum size at once.
 const GROWN: usize = 1 << 16;
 
 /// Hashes that several keys have in common.
