@@ -12,8 +12,8 @@ use crate::options::ObjectReadOptions;
 use crate::reader::ObjectReader;
 
 /// Opens a chunked message in a store. If the trailer names other objects that contain some of the
-/// chunks, these objects are opened at once. They must be in the folder of `main`, or in its
-/// subfolders.
+/// chunks, these objects are opened at the same time. They must be in the folder of `main`, or in
+/// its subfolders.
 ///
 /// `main` is a reader of the object with the trailer. It may still be opening the object.
 ///

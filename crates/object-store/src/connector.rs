@@ -24,7 +24,7 @@ use crate::trouble::Trouble;
 const MOST_SAID: usize = 500;
 
 /// Maximum number of bytes to read from the body of an error response. This limit is larger than
-/// [`MOST_SAID`], since a body that isn't text has more bytes than characters.
+/// [`MOST_SAID`], since a body can have far more bytes than the characters that are kept.
 const MOST_READ: usize = 16 << 10;
 
 /// Size in bytes up to which sending the body of a request takes no noticeable time.

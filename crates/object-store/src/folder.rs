@@ -28,7 +28,7 @@ const AT_ONCE: usize = 8;
 /// Size of the pieces in which a file is copied, in bytes: 1 MiB.
 const COPY_LEN: usize = 1 << 20;
 
-/// A folder in a store: all objects whose names begin with its name and a slash.
+/// A folder in a store: all objects whose names begin with the folder's name and a slash.
 #[derive(Clone, Debug)]
 pub struct Folder {
     location: ObjectLocation,

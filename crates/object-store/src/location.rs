@@ -120,9 +120,9 @@ impl ObjectLocation {
         })
     }
 
-    /// Returns the location of an object in a store that the caller has configured. Instead of a
-    /// URL, it has the store's display name. Several hosts can't upload parts of this object, since
-    /// that requires a store specified by URL.
+    /// Returns the location of an object in a store that the caller has configured. The location
+    /// has the store's display name instead of a URL. Several hosts can't upload parts of this
+    /// object, since that requires a store specified by URL.
     pub fn of_store(store: Arc<dyn ObjectStore>, path: Path) -> ObjectLocation {
         ObjectLocation {
             base: format!("{store}/"),

@@ -80,12 +80,12 @@ impl Uploads {
     }
 
     /// Completes an upload: the store assembles the parts with these ids. If the object exists and
-    /// `force` is false, this fails, provided that the store supports the condition.
+    /// `force` is false, this fails, provided that the store supports this condition for uploads.
     ///
     /// A request whose response is lost is sent again. If the first request succeeded, the store
-    /// rejects the second request, since the object exists, or the upload no longer exists. After
-    /// such an error, the upload is complete if the object's ETag is the one that results from
-    /// these parts.
+    /// rejects the second request, since the object already exists or the upload no longer exists.
+    /// After such an error, the upload is complete if the object's ETag is the one that results
+    /// from these parts.
     pub(crate) async fn complete(
         &self,
         path: &Path,

@@ -29,15 +29,15 @@ const SMALL_AT_ONCE: usize = 16;
 
 /// A reader that reads an object by position, like a file.
 ///
-/// Opening an object fetches bytes from its start and its end at once. Prefetched ranges (see
-/// [`ReadAt::prefetch`]) are fetched in the order in which they were announced. One request fetches
-/// several ranges if they are close to each other; a long range is fetched by several requests. The
-/// options limit the number of simultaneous requests and the size of the cache. Bytes that are
-/// cached or pending are not requested again.
+/// Opening an object fetches bytes from the object's start and from its end at the same time.
+/// Prefetched ranges (see [`ReadAt::prefetch`]) are fetched in the order in which they were
+/// announced. One request fetches several ranges if they are close to each other; a long range is
+/// fetched by several requests. The options limit the number of simultaneous requests and the size
+/// of the cache. Bytes that are cached or pending are not requested again.
 ///
-/// All requests after the first specify the `ETag` of the opened version, so reading fails if the
-/// object was replaced. A failed request is retried with growing pauses, for the time that the
-/// store's [`StoreOptions`](crate::StoreOptions) specify.
+/// All requests after the object is open specify the `ETag` of the opened version, so reading fails
+/// if the object was replaced. A failed request is retried with growing pauses, for the time that
+/// the store's [`StoreOptions`](crate::StoreOptions) specify.
 pub struct ObjectReader {
     shared: Arc<Shared>,
 }
@@ -57,8 +57,8 @@ struct State {
     told: Vec<Range<u64>>,
     /// Number of running requests.
     running: usize,
-    /// End of the last range fetched for a read that wasn't prefetched, and the number of bytes
-    /// that were fetched ahead for it.
+    /// End of the last range that was fetched for a read without a prefetch, and the number of
+    /// bytes that were fetched ahead for this read.
     sequence: (u64, u64),
     traffic: Traffic,
 }

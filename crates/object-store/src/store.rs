@@ -158,8 +158,8 @@ fn client(options: &StoreOptions) -> ClientOptions {
 }
 
 /// Returns the options for retries, which end after a time limit. With the defaults of
-/// `object_store`, retries would end after some seconds: there are only ten, and with a base of 2,
-/// the random pauses don't grow.
+/// `object_store`, retries would end after some seconds, because there are at most ten retries, and
+/// the pauses, which are random, hardly grow with a base of 2.
 fn retries(options: &StoreOptions) -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig {

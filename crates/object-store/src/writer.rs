@@ -40,7 +40,7 @@ pub struct ObjectWriter {
 enum Upload {
     /// An upload with a known id, to which several hosts could upload parts.
     Named(Uploader),
-    /// An upload through the interface that all stores have, which hides its id.
+    /// An upload through the interface that all stores have. This interface hides the upload's id.
     Opaque(WriteMultipart),
 }
 

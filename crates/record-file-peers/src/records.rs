@@ -44,7 +44,7 @@ pub fn floats(count: usize, bytes: usize) -> Vec<Vec<u8>> {
     (0..count).map(floats).collect()
 }
 
-/// Returns workload (b): the values of [`floats`], rounded to halves.
+/// Returns workload (b): the values of [`floats`], rounded to multiples of 0.5.
 #[must_use]
 pub fn quantised(floats: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let halves = |value: &[u8; 4]| {

@@ -3,7 +3,8 @@ use crate::block::BlockHeader;
 use crate::chunk::Chunk;
 use crate::error::Error;
 
-/// An error found in a chunk, and its place, which determines how a reader can resynchronize.
+/// An error found in a chunk, and the place of the error, which determines how a reader can
+/// resynchronize.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) error: Error,

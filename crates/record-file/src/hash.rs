@@ -68,7 +68,8 @@ const TURN_OF_TWO: usize = 256;
 /// Alignment of the pieces that observers receive, in bytes, since observers may read whole words.
 const WORD: usize = 8;
 
-/// Bytes to be hashed in turn with the bytes of another `InStep`, and the observer of the bytes.
+/// Bytes to be hashed alternately with the bytes of another `InStep`, and the observer of the
+/// bytes.
 pub(crate) struct InStep<'a, F> {
     hasher: &'a mut Hasher,
     unhashed: &'a [u8],
@@ -86,9 +87,9 @@ impl<'a, F: FnMut(&[u8])> InStep<'a, F> {
         }
     }
 
-    /// Hashes a piece of at most `turn` bytes, up to the end of a packet, and passes a piece of at
-    /// most `turn` bytes, up to the end of a word, to the observer. Returns true if more bytes
-    /// remain.
+    /// Hashes one more piece, and passes one more piece to the observer. Returns true if more bytes
+    /// remain to be hashed or observed. Each piece has at most `turn` bytes. Unless it is the last,
+    /// the hashed piece ends at the end of a packet, and the observed piece at the end of a word.
     fn go_on(&mut self, turn: usize) -> bool {
         let piece = take(&mut self.unhashed, turn - self.hasher.waiting);
         self.hasher.update(piece);
@@ -98,7 +99,7 @@ impl<'a, F: FnMut(&[u8])> InStep<'a, F> {
     }
 }
 
-/// Hashes one or two slices at once.
+/// Hashes one slice, or two slices alternately.
 ///
 /// Every step of a hash waits for the previous step. If two hashes take turns, each is computed in
 /// the waiting time of the other, so both take little longer than one. The same is true of a hash

@@ -216,7 +216,8 @@ impl<I: RecordInput> ReadAhead<I> {
         }
     }
 
-    /// Checks that the input has bytes up to `end`; otherwise returns its size as the inner error.
+    /// Checks that the input has bytes up to `end`; otherwise returns the input's size as the inner
+    /// error.
     pub(crate) fn reaches(&mut self, end: u64) -> io::Result<Result<(), u64>> {
         if end <= self.size {
             return Ok(Ok(()));

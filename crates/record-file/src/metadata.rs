@@ -34,14 +34,16 @@ pub struct RecordsMetadata {
     pub file_comment: Option<String>,
     /// Full name of the message type of each record.
     pub record_type_name: Option<String>,
-    /// Descriptors of the `.proto` files that define this message type, each as a serialized
-    /// `google.protobuf.FileDescriptorProto`. Every file comes after the files that it imports.
+    /// Descriptors of the `.proto` files that define the message type of the records, each as a
+    /// serialized `google.protobuf.FileDescriptorProto`. Every file comes after the files that it
+    /// imports.
     pub file_descriptors: Vec<Vec<u8>>,
     /// Options of the writer, as a string.
     pub record_writer_options: Option<String>,
     /// Number of records in the file; `None` if the writer didn't know it.
     pub num_records: Option<i64>,
-    /// All other fields, including extensions, in encoded form with their tags.
+    /// The fields of the message for which this struct has no other member, including extensions,
+    /// in encoded form with their tags.
     pub unknown: Vec<u8>,
 }
 

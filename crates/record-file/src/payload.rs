@@ -16,7 +16,8 @@ use crate::varint;
 /// copied.
 const WINDOW: u64 = AT_ONCE * BLOCK;
 const AT_ONCE: u64 = 4;
-/// Maximum number of block headers among as many payload bytes as [`AT_ONCE`] blocks hold.
+/// Maximum number of block headers in a range of the file that has as many payload bytes as
+/// [`AT_ONCE`] blocks.
 const MOST_HEADERS: usize = 5;
 
 /// Number of bytes of a chunk's data to read together with its header: the bytes before the record
@@ -28,7 +29,8 @@ const FRONT: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Payload {
     chunk: Chunk,
-    /// File offset of the next byte, or of the block header before it.
+    /// File offset of the next byte of data or, if a block header comes before that byte, of the
+    /// block header.
     pos: u64,
     /// Number of data bytes that weren't read yet.
     left: u64,
@@ -213,8 +215,8 @@ impl Payload {
         Ok(())
     }
 
-    /// Reads the next bytes directly into `buf`, and returns their number, or 0 if reading directly
-    /// isn't faster.
+    /// Reads the next bytes into `buf` without the window, and returns their number. Returns 0, and
+    /// reads nothing, if this isn't faster than reading through the window.
     fn read_straight<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
@@ -386,7 +388,7 @@ fn until_block_end(pos: u64, len: usize) -> usize {
 #[derive(Debug, Default)]
 struct Window {
     bytes: Vec<u8>,
-    /// File offset of the first byte.
+    /// File offset of the window's first byte.
     begin: u64,
     /// True if the input ended after the window's bytes.
     is_short: bool,

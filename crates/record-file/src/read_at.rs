@@ -45,8 +45,8 @@ pub trait ReadAt: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the source ends first, or any error from
-    /// the source.
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the source ends before `buf` is full, or
+    /// any error from the source.
     fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         if read_full_at(self, offset, buf)? < buf.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());

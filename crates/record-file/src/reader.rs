@@ -303,7 +303,8 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(loaded.and_then(|loaded| loaded.records.record_bytes(index)))
     }
 
-    /// Returns the next record and its index, and moves past the record, which must be loaded.
+    /// Returns the next record, which must be loaded, and the index of the record in its chunk.
+    /// Moves past the record.
     fn take_record(&mut self) -> (Option<&[u8]>, usize) {
         let index = self.index;
         self.last = Some(self.position());

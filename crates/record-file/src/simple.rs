@@ -31,7 +31,8 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Parses the first bytes of the data: the compression type and a varint.
+    /// Parses the first bytes of the data: the compression type, and the length of the sizes as a
+    /// varint.
     pub(crate) fn parse(data: &[u8], chunk: &Chunk) -> Result<Self> {
         let begin = chunk.begin;
         let compression = compression_kind(data.first(), begin)?;
@@ -168,8 +169,8 @@ pub(crate) fn decode(
 /// Decodes a simple chunk, compressed or not, as its data is read: the stored data is never held as
 /// a whole.
 ///
-/// The hash is compared at the end, and a wrong hash takes precedence over any other error in the
-/// data.
+/// The hash is verified at the end, and the error for a wrong hash takes precedence over any other
+/// error in the data.
 pub(crate) fn decode_streamed<I: RecordInput + ?Sized>(
     payload: &mut Payload,
     input: &mut I,

@@ -7,8 +7,8 @@ use crate::input::RecordInput;
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 
-/// Divisor of a buffer's size that gives the additional capacity to allocate, so that the buffer
-/// can be reused if the next chunk is slightly larger.
+/// Ratio of a buffer's size to the additional capacity that is allocated, which allows the buffer
+/// to be reused if the next chunk is slightly larger.
 const SPARE_PART: usize = 16;
 const MOST_SPARE: usize = 256 << 10;
 
@@ -147,11 +147,11 @@ impl Stored {
     }
 }
 
-/// Divisor of the records' size that gives the minimum room for decoding, in addition to the
+/// Ratio of the records' size to the minimum room that is needed for decoding in addition to the
 /// records. With less room, values that aren't decoded yet would be moved too often.
 const LEAST_ROOM: u64 = 8;
-/// Maximum size of small chunks, in bytes: for decoded chunks up to this size, the additional room
-/// equals the size of the records, and no values are moved.
+/// Minimum room for decoding in addition to the records, in bytes. If the records are smaller than
+/// this, the minimum is their size, which is enough to decode them without moving any values.
 const SMALL_ROOM: u64 = 1 << 20;
 
 /// Returns the size of the buffer needed to decode a transposed chunk in place, including the

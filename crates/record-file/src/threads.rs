@@ -16,9 +16,9 @@ type Submitted<J, T> = (J, SyncSender<T>);
 pub(crate) struct Threads<S, J, T> {
     work: Arc<Work<S, J, T>>,
     most: usize,
-    /// `None` once the threads should end.
+    /// The sending end of the channel for jobs; `None` once the threads should end.
     jobs: Option<Sender<Submitted<J, T>>>,
-    /// The receiving end of `jobs`, from which each thread receives its next job.
+    /// The receiving end of the channel for jobs, from which each thread receives its next job.
     shared: Arc<Mutex<Receiver<Submitted<J, T>>>>,
     running: Vec<JoinHandle<()>>,
     results: VecDeque<Receiver<T>>,

@@ -34,9 +34,9 @@
 //!
 //! Splitting the message to a file then takes 0.8 s for each GiB.
 //!
-//! This is a separate crate because prost writes to a [`BufMut`], a trait that only `unsafe` code
-//! can implement, since `chunk_mut` lends uninitialized memory. Here, a [`BytesMut`] lends the
-//! memory, and then receives the number of bytes written.
+//! This is a separate crate because it needs `unsafe` code: prost writes to a [`BufMut`], a trait
+//! that only `unsafe` code can implement, since `chunk_mut` lends uninitialized memory. In this
+//! crate, a [`BytesMut`] lends the memory, and then receives the number of bytes written.
 
 use bytes::buf::UninitSlice;
 use bytes::{Buf, BufMut, Bytes, BytesMut};

@@ -40,8 +40,8 @@ pub(super) async fn caught<T>(
     })
 }
 
-/// Fetches the start and the end of the object at once. Each response also contains the object's
-/// size.
+/// Fetches the start and the end of the object, at the same time if the store supports requests for
+/// the last bytes of an object. Each response also contains the object's size.
 pub(super) async fn ends(shared: &Shared) -> Result<FetchedEnds, Failure> {
     let options = &shared.options;
     let head = get(shared, GetRange::Bounded(0..options.head_size), None);

@@ -10,8 +10,8 @@ use crate::varint;
 
 /// Maximum size of a decoder, including its window, that is kept for the next stream, in bytes.
 const KEPT_CONTEXT: usize = 8 << 20;
-/// Base-2 logarithm of the largest window a brotli stream may announce if its whole output is held.
-/// The decoder's window grows with the output, so no lower limit is needed.
+/// Base-2 logarithm of the largest window, in bytes, that a brotli stream may announce if the whole
+/// output is held. The decoder's window grows with the output, so the limit needn't be smaller.
 const ANY_WINDOW: u32 = 30;
 
 /// Decompressors that are reused from one stream to the next.

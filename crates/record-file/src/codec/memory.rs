@@ -66,8 +66,8 @@ impl Memory {
         }
     }
 
-    /// Stops keeping buffers that are far larger than the last request: if other threads decode,
-    /// such a buffer would never be used.
+    /// Stops keeping buffers that are far larger than the last request. This is for a reader with
+    /// threads: it only reads the stored data of chunks, so it would never use such a buffer.
     pub(crate) fn expect_alike(&mut self) {
         self.alike = true;
     }

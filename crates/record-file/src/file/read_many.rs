@@ -10,7 +10,8 @@ use crate::read_at::ReadAt;
 /// The position of a record, and the buffer to read the record into.
 type Wanted<'b> = (RecordPosition, &'b mut [u8]);
 
-/// The index of a run: a sequence of requested records that are in the same chunk.
+/// The index of a run in the list of all runs. A run is a sequence of requested records that are in
+/// the same chunk.
 struct Run(usize);
 
 impl Watch for Run {
@@ -23,10 +24,10 @@ impl<S: ReadAt> RecordFile<S> {
     /// Reads records, each into its own buffer, which must have the length of the record. The
     /// options contain the [number of threads](crate::ReaderOptions::threads).
     ///
-    /// Consecutive requests for records in the same chunk are read together, and the chunk is
-    /// decoded once. A record in its own chunk is read directly into its buffer, and each thread
-    /// reads [two such records at a time](RecordPair). In addition to the buffers, each thread
-    /// holds one chunk with several records, or the compressed data of two records.
+    /// If consecutive requests are for records in the same chunk, the records are read together,
+    /// and the chunk is decoded once. A record in its own chunk is read directly into its buffer,
+    /// and each thread reads [two such records at a time](RecordPair). In addition to the buffers,
+    /// each thread holds one chunk with several records, or the compressed data of two records.
     ///
     /// # Errors
     ///

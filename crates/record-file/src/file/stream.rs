@@ -18,10 +18,10 @@ use crate::read_at::ReadAt;
 
 /// A single record, read as a stream.
 ///
-/// The hash of a record can be compared only after all of its bytes are read. If the record is
-/// damaged, the read that would return its last bytes fails, with an [`io::Error`] that wraps an
+/// The hash of a record can be verified only after all bytes of the record are read. If the record
+/// is damaged, the read that would return the last bytes fails, with an [`io::Error`] that wraps an
 /// [`Error`](crate::Error). If the data can't be decompressed, the error is returned only after the
-/// remaining data is read, since a wrong hash takes precedence over other errors.
+/// remaining data is read, since the error for a wrong hash takes precedence over other errors.
 pub struct RecordStream<'a, S> {
     access: FileAccess<'a, S>,
     record: OneRecord,
@@ -50,8 +50,8 @@ impl<'a, S: ReadAt> Access for FileAccess<'a, S> {
 }
 
 impl<'a, S: ReadAt> RecordStream<'a, S> {
-    /// Opens the only record in a simple chunk. If the record can't be streamed, decodes it at
-    /// once.
+    /// Opens the only record in a simple chunk. If the record can't be streamed, decodes the whole
+    /// record.
     pub(crate) fn open(file: &'a RecordFile<S>, payload: Payload) -> Result<Self> {
         let mut access = FileAccess::new(file);
         let record = match OneRecord::open(&mut access, payload)? {

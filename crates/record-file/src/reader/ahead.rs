@@ -76,8 +76,8 @@ impl Ahead {
 
 impl<I: RecordInput> RecordReader<I> {
     /// Returns the chunk at the reader's position if it was read ahead, or [`AtHand::Fault`] if
-    /// reading ahead failed there and the input, a plain stream, can't be read again. Otherwise
-    /// returns `None`.
+    /// reading ahead failed there and the input is a plain stream, which can't be read again.
+    /// Otherwise returns `None`.
     pub(super) fn at_hand(&self) -> Option<AtHand> {
         let ahead = self.ahead.as_ref()?;
         match ahead.chunks.front() {

@@ -139,8 +139,8 @@ impl Lane {
         })
     }
 
-    /// Returns `part`, the next part of the chunk's data, to be hashed and copied into memory at
-    /// the same time.
+    /// Takes `part`, the next part of the chunk's data, and returns it as bytes that are copied
+    /// into memory while they are hashed.
     fn fill<'a>(&'a mut self, part: &'a [u8]) -> InStep<'a, impl FnMut(&[u8])> {
         let begin = self.data.begin + self.filled;
         self.filled += part.len();

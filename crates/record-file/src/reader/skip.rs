@@ -90,7 +90,8 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Returns the region that ends at `end`, or at the end of the file if the file is shorter.
+    /// Returns the damaged region from `begin` to `end`, or to the end of the file if the file ends
+    /// before `end`.
     fn region(&mut self, begin: u64, end: u64, error: Error) -> Result<SkippedRegion> {
         let reached = self.input.reaches(end);
         let end = match reached.map_err(|error| Error::io(Some(begin), error))? {

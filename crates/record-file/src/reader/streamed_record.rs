@@ -17,9 +17,9 @@ use crate::position::RecordPosition;
 /// The next record from a [`RecordReader`], read as a stream.
 ///
 /// The reader has already moved past the record, even if the record isn't read to its end. The hash
-/// of a record can be compared only after all of its bytes are read: if the record is damaged, the
-/// read that would return its last bytes fails, with an [`io::Error`] that wraps an
-/// [`Error`](crate::Error).
+/// of a record can be verified only after all bytes of the record are read. Therefore, if the
+/// record is damaged, the read that would return the last bytes fails, with an [`io::Error`] that
+/// wraps an [`Error`](crate::Error).
 pub struct StreamedRecord<'a, I> {
     reader: &'a mut RecordReader<I>,
     record: OneRecord,

@@ -83,7 +83,8 @@ struct Prepared {
     front: usize,
     /// Range of the memory that holds the remaining transitions.
     transitions: Range<usize>,
-    /// True if the bytes before `front` may be moved, since they aren't stored data.
+    /// True if the bytes before `front` may be moved, which is the case unless they are stored
+    /// data.
     can_move: bool,
 }
 

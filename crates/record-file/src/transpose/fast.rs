@@ -92,7 +92,7 @@ pub(crate) enum Stop {
     NoRoom(usize),
 }
 
-/// A submessage whose end was already emitted and whose length and tag weren't.
+/// A submessage whose end was already emitted, but whose length and tag weren't emitted yet.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     /// Number of bytes of output after the end of the submessage.
@@ -261,7 +261,8 @@ impl FastWalk {
         cursor.ok_or(BUFFER_ENDS)?.take(len)
     }
 
-    /// Checks, before room is made, that the state's buffer has `len` bytes.
+    /// Checks that the state's buffer has `len` bytes, before the output memory is enlarged for
+    /// them.
     fn check(&self, step: &Step, len: usize) -> Found<()> {
         let cursor = self.cursors.get(step.buffer as usize);
         cursor.copied().ok_or(BUFFER_ENDS)?.take(len).map(drop)
@@ -312,7 +313,7 @@ impl FastWalk {
     }
 
     /// Returns the cursor of the last buffer, which contains the lengths of records that are not
-    /// messages. Only the empty cursor is after it.
+    /// messages. The only cursor after this one is the empty cursor.
     fn lengths(&mut self) -> Found<&mut Cursor> {
         let lengths = self.cursors.len().checked_sub(2);
         let lengths = lengths.and_then(|lengths| self.cursors.get_mut(lengths));
@@ -362,7 +363,8 @@ fn push_length(memory: &mut [u8], start: usize, len: usize) -> Found<usize> {
     Ok(start - used)
 }
 
-/// Returns the total size of a length of more than one byte and of the bytes after the length.
+/// Returns the size of the length-prefixed bytes at `cursor`, including the length, which takes
+/// more than one byte.
 #[inline(never)]
 fn long_prefixed(mut cursor: Cursor, bytes: &[u8]) -> Found<usize> {
     let begin = cursor.at;

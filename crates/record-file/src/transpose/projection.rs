@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 
 /// A selection of fields to read from records that are protobuf messages. Other fields are omitted.
 ///
-/// Only transposed chunks store the positions of fields: records in other chunks, and records that
-/// are not messages, are returned whole.
+/// Only transposed chunks store fields separately. Records in other chunks, and records that are
+/// not messages, are returned whole.
 ///
 /// # Examples
 ///

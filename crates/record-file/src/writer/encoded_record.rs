@@ -170,9 +170,10 @@ impl<W: Write> RecordWriter<W> {
     /// Creates a writer that writes the part of a file that begins at `position`; `inner` must
     /// already be at this position. Other writers write the part before `position`.
     ///
-    /// Several threads can thus fill a file, each with its own handle: [`plain_record_end`] returns
-    /// the end of an uncompressed record in advance, and [`position`](Self::position) returns the
-    /// end of any record after it is written.
+    /// Several threads can thus fill a file, each with its own handle. To find the position for the
+    /// next writer, use [`plain_record_end`], which returns the end of an uncompressed record in
+    /// advance, or [`position`](Self::position), which returns the end of any record after it is
+    /// written.
     ///
     /// # Errors
     ///
@@ -217,9 +218,9 @@ impl<W: Write> RecordWriter<W> {
     /// # Errors
     ///
     /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if `data` has fewer bytes than the encoded
-    /// data; [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the data differs;
-    /// [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error, every later write
-    /// fails.
+    /// data; [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the data isn't the encoded
+    /// data; [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error, every later
+    /// write fails.
     pub fn write_encoded_record(
         &mut self,
         record: &EncodedRecord,
@@ -238,10 +239,10 @@ impl<W: Write> RecordWriter<W> {
     /// # Errors
     ///
     /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if the source has fewer bytes than before;
-    /// [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the bytes differ;
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the file would exceed the maximum
-    /// length; [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error, every
-    /// later write fails.
+    /// [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the bytes differ from those read
+    /// before; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the file would exceed the
+    /// maximum length; [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error,
+    /// every later write fails.
     pub fn write_plain_record(
         &mut self,
         record: &PlainRecord,

@@ -218,7 +218,7 @@ impl WriterOptions {
         size.max(1)
     }
 
-    /// Sets the size of the largest record, in bytes, that is copied so that another thread can
+    /// Sets the maximum size, in bytes, of a record that is copied so that another thread can
     /// compress or hash it. Default: [`DEFAULT_MAX_COPIED`]. The caller's thread compresses larger
     /// records without copying them.
     ///
@@ -285,7 +285,7 @@ impl WriterOptions {
         self.metadata.as_deref()
     }
 
-    /// Returns the size of the largest record, in bytes, that is copied so that another thread can
+    /// Returns the maximum size, in bytes, of a record that is copied so that another thread can
     /// compress or hash it.
     pub const fn get_max_copied(&self) -> u64 {
         self.max_copied

@@ -1,5 +1,5 @@
-//! Writing large uncompressed records with a delay of one record, so that another thread can copy
-//! and hash the next record.
+//! Writing large uncompressed records: while one record is written, another thread copies and
+//! hashes the next record.
 use std::io::Write;
 use std::thread;
 

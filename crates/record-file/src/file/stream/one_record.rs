@@ -19,8 +19,8 @@ const MAX_FRONT: u64 = 4096;
 /// Size of the first read of a compressed record, in bytes. It is small, since often only the
 /// beginning of the record is wanted, and a decoder may decode everything that was read.
 const FIRST_PENDING: u64 = 4 << 10;
-/// Maximum size of later reads, in bytes: small enough for the bytes to stay in a core's cache
-/// until they are decoded.
+/// Maximum size of the reads after the first read, in bytes: small enough for the bytes to stay in
+/// a core's cache until they are decoded.
 const MOST_PENDING: u64 = 128 << 10;
 
 /// The parts of a file or reader that are needed to read one record.
@@ -184,7 +184,7 @@ impl OneRecord {
     }
 
     /// If all bytes of the record have been read, checks that no more bytes are stored, and
-    /// compares the hash.
+    /// verifies the hash.
     pub(crate) fn check_end<A: Access>(&mut self, access: &mut A) -> Result<()> {
         if self.remaining > 0 {
             return Ok(());

@@ -15,14 +15,14 @@ use crate::read_at::ReadAt;
 /// a core's cache until they are hashed.
 const STEP: usize = 128 << 10;
 
-/// Maximum size, in bytes, of a record that is decoded at once although an observer looks at its
-/// bytes: small enough for the record to still be in the cache when it is observed.
+/// Maximum size, in bytes, of a record that is decoded as a whole although an observer looks at its
+/// bytes. A record of this size is still in the cache when it is observed.
 const MOST_LOOKED_AT: u64 = 1 << 20;
 
 /// An observer of a record's bytes while they are read.
 pub trait Watch {
-    /// True if the observer looks at the bytes. If false, a record of any size may be decoded at
-    /// once.
+    /// True if the observer looks at the bytes. If false, a record of any size may be decoded as a
+    /// whole, rather than in pieces.
     const LOOKS: bool = true;
 
     /// Receives the next bytes, a small piece at a time. The bytes are verified only once the whole
@@ -130,7 +130,8 @@ struct Lane<'f, 'b, S, W> {
     way: ReadMode<'f, S>,
     place: &'b mut [u8],
     watch: W,
-    /// Number of bytes read so far, stored bytes for [`ReadMode::Compressed`].
+    /// Number of bytes of the record read so far or, for [`ReadMode::Compressed`], number of stored
+    /// bytes read so far.
     at: usize,
     /// Number of bytes hashed and observed so far.
     hashed: usize,
@@ -138,7 +139,7 @@ struct Lane<'f, 'b, S, W> {
 
 #[derive(Debug)]
 enum ReadMode<'f, S> {
-    /// Reads directly into the buffer.
+    /// Reads an uncompressed record into the caller's buffer.
     Plain(Remaining),
     /// Reads the whole stored data into memory, and decodes it from there.
     Compressed {

@@ -85,7 +85,7 @@ impl Path {
         usize::try_from(len).unwrap_or(usize::MAX)
     }
 
-    /// Adds numbers below `bound`, which never decreases between calls.
+    /// Adds numbers below `bound`. From one call to the next, `bound` must not decrease.
     fn extend(&mut self, numbers: &[u32], bound: usize, blocks: &mut BlockPool) {
         match bound {
             0..=0x100 => extend(&mut self.bytes, numbers, blocks, |number| {

@@ -27,14 +27,13 @@ pub(super) struct Column {
     behind: usize,
 }
 
-/// Size, in bytes, up to which values are copied as if they had this size: the bytes before a value
-/// are copied too, and the next value overwrites them.
+/// Number of bytes copied for a value that has at most this size. The copy includes bytes before
+/// the value, which the next value overwrites.
 const SMALL: usize = 16;
-/// Size, in bytes, up to which values that are larger than [`SMALL`] are copied as if they had this
-/// size.
+/// Number of bytes copied for a value that is larger than [`SMALL`] and has at most this size.
 const MEDIUM: usize = 64;
-/// Divisor of a column's size that gives the usual size of its next block, so that little of the
-/// block stays empty.
+/// Ratio of a column's size to the usual size of the column's next block. Since the block is
+/// smaller than the column, little memory stays empty.
 const GROWTH: usize = 4;
 
 impl Column {

@@ -14,7 +14,8 @@ pub(crate) const LENGTHS: u32 = u32::MAX;
 const ROOT: u32 = 4;
 /// Largest value of varints that have their own state instead of being stored in a buffer.
 const MAX_INLINE: u8 = 3;
-/// Maximum number of kinds of events for one path: for varints, ten lengths and four inline values.
+/// Maximum number of kinds of events for one path. Varints have the most: ten lengths and four
+/// inline values.
 const KINDS: usize = INLINE as usize + MAX_INLINE as usize + 1;
 
 const BYTES: u8 = 0;
@@ -43,7 +44,7 @@ struct Event {
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub(crate) tag: u32,
-    /// Subtype; only varints have one.
+    /// Subtype of the state that emits the event; only varints have a subtype.
     pub(crate) kind: u8,
     pub(crate) column: Option<u32>,
 }

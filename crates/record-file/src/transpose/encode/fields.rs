@@ -48,8 +48,8 @@ pub(crate) enum What {
 ///
 /// Bytes are considered a message if parsing and serializing them would restore the bytes, as far
 /// as this can be determined without the message's type: varints have the shortest form, every
-/// group begins and ends, and field numbers aren't 0. Thus, assembling the fields restores the
-/// original bytes.
+/// start of a group has a matching end, and field numbers aren't 0. Thus, assembling the fields
+/// restores the original bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     found: Vec<Field>,
@@ -180,9 +180,9 @@ const REACH: [u32; 256] = {
     }
     reach
 };
-/// Size assumed for first bytes with which no field begins. This size extends beyond the end of
-/// most strings, so such strings are rejected. If a string is longer, its remaining bytes are just
-/// as unlikely to be a valid message.
+/// Size assumed for a field whose first byte can't be the beginning of a field. The size extends
+/// beyond the end of most strings, which are thus rejected. If a string is longer, the bytes that
+/// come after this size are no more likely to be a valid message than the skipped bytes.
 const BEYOND: u32 = 0x8000;
 const REACH_BITS: u32 = 0xffff;
 /// Flag: the next byte is a varint, complete unless it has a continuation bit.

@@ -15,7 +15,7 @@ const WORTH_A_STATE: u64 = 10;
 pub(super) struct Event {
     /// Base of the transitions from the event: the state to which their offsets are added.
     pub(super) base: u32,
-    /// Index of the event in the public list.
+    /// The event's state in the public list.
     pub(super) public: u32,
     /// State in the event's private list through which the public list is reached.
     pub(super) way_out: u32,
@@ -28,8 +28,8 @@ pub(super) struct Event {
     pub(super) implicit: bool,
 }
 
-/// A step, and the state for the step's target event in the source event's private list, if there
-/// is such a state.
+/// A step from one event to another and, if the private list of the source event has a state for
+/// the target event, this state.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed {
     pub(super) from: u32,
@@ -193,9 +193,10 @@ impl Lists {
         }
     }
 
-    /// Returns the base of the transitions from `event` into the public list. The first transition
-    /// on the way to each target selects a state; the base is the lowest of these states. All of
-    /// these states are in one block, from which the blocks of all targets can be reached.
+    /// Returns the base of the transitions from `event` into the public list. The way to each
+    /// target begins with a transition that selects a state. The base is the lowest of the states
+    /// that are selected first. All of these states are in one block, from which the blocks of all
+    /// targets can be reached.
     fn base_in_public_list(&self, event: usize) -> u32 {
         let (begin, end) = self.events[event].steps;
         let mut block = NONE;
@@ -241,8 +242,8 @@ impl Lists {
     }
 }
 
-/// Places the waiting states in a new list, which is filled from its end, and passes the index of
-/// each state to `placed`.
+/// Places the waiting states in a new list at the end of `states`, and fills the list from its end.
+/// Calls `placed` with the number of each waiting state and the state's index in `states`.
 fn place(
     states: &mut Vec<State>,
     mut waiting: Waiting,

@@ -133,8 +133,8 @@ impl Machine {
         out
     }
 
-    /// Writes the transitions of some steps to `out`, after `byte`, and returns the index of the
-    /// last transition.
+    /// Writes `byte`, the last transition of earlier steps, to `out`, and then the transitions of
+    /// `steps`. Returns the index of the last transition in `out`.
     #[inline(never)]
     fn follow(&self, steps: &[u32], mut byte: u8, out: &mut [u8]) -> usize {
         let mut at = 0;

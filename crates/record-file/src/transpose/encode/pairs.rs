@@ -3,7 +3,7 @@ use std::collections::HashMap;
 
 /// 2^64 divided by the golden ratio, a factor that spreads keys that differ in few bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Key of an empty slot. No pair has this key, since neither number is ever this large.
+/// Key of an empty slot. No pair has this key, since neither number of a pair is ever `u32::MAX`.
 const EMPTY: u64 = u64::MAX;
 const LEAST_SLOTS_LOG: u32 = 6;
 const MOST_SLOTS_LOG: u32 = 12;
@@ -14,7 +14,8 @@ const LARGE: usize = 1 << 13;
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
     recent: Vec<(u64, u32)>,
-    /// Number of bits by which a product is shifted right to get the number of a slot.
+    /// Number of bits by which the product of a folded key and [`SPREAD`] is shifted right to get
+    /// the index of the key's slot in `recent`.
     shift: u32,
     all: HashMap<u64, u32>,
 }
