@@ -543,6 +543,27 @@ fn elements_are_told_by_name_by_value_and_from_the_end() {
 }
 
 #[test]
+fn a_name_after_a_hundred_thousand_others_is_not_called_missing() {
+    let dir = Dir::new();
+    let mut graph = Vec::new();
+    for number in 0..=100_000 {
+        let name = format!("n{number}");
+        let mut node = vec![0x0a, u8::try_from(name.len()).unwrap()];
+        node.extend(name.bytes());
+        if number == 100_000 {
+            node.extend(b"\x2a\x05\x0a\x01T\x12\x00");
+        }
+        graph.extend([0x0a, u8::try_from(node.len()).unwrap()]);
+        graph.extend(node);
+    }
+    let file = dir.file("graph.pb", &graph);
+    let path = "node[\"n100000\"].attr[\"U\"]";
+    let error = run([&"get", &file, &path, &"--message", &"tensorflow.GraphDef"]);
+    let error = error.failed(Exit::Bad);
+    assert!(error.contains("there is no \"U\""), "{error}");
+}
+
+#[test]
 fn what_nothing_is_called_is_answered_with_what_something_is() {
     let model = fixture("keras_mlp");
     let get = |path: &str| run([&"get", &model, &format!("{GRAPH}.{path}")]);

@@ -179,9 +179,9 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Searches for each name and string key of a query among the first `most` names and keys of
-    /// existing elements. Returns the first one that is missing, and these names and keys, for an
-    /// error message. Returns `None` if none is missing.
+    /// Searches for each name and string key of a query among the names and keys of existing
+    /// elements. Returns the first one that is missing and, for an error message, the first `most`
+    /// names and keys that exist in its place. Returns `None` if each of them exists.
     ///
     /// # Errors
     ///
@@ -194,15 +194,17 @@ impl<'a> MessageView<'a> {
     ) -> Result<Option<(String, Vec<String>)>> {
         for (beside, wanted) in query.named() {
             let mut there = Vec::new();
+            let mut exists = false;
             let mut selected = self.select(&beside, names)?;
-            while selected.next().transpose()?.is_some() && there.len() < most {
+            while !exists && selected.next().transpose()?.is_some() {
                 let key = match selected.path().pop().map(|step| step.select) {
                     Some(Select::Key(MapKey::String(key))) => Some(key),
                     _ => selected.name()?.name,
                 };
-                there.extend(key);
+                exists = key.as_deref() == Some(wanted);
+                there.extend(key.filter(|_| there.len() < most));
             }
-            if !there.iter().any(|name| name == wanted) {
+            if !exists {
                 return Ok(Some((wanted.to_owned(), there)));
             }
         }

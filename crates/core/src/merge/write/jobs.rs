@@ -5,7 +5,7 @@ use std::ops::Range;
 use record_file::ReadAt;
 
 /// Maximum total size of adjacent extents of a source that are read with one call: 1 MiB.
-const LEAST_EXTENT: u64 = 1 << 20;
+const MAX_EXTENT: u64 = 1 << 20;
 
 /// A chunk, and the destination of each of its segments, in the order of its bytes.
 pub(super) struct Job<P> {
@@ -64,7 +64,7 @@ impl<P> Jobs<P> {
             while let Some(so_far) = end
                 && so_far < range.end
                 && let Some(next) = end_of(so_far)
-                && next - start <= LEAST_EXTENT
+                && next - start <= MAX_EXTENT
             {
                 end = Some(next);
             }
