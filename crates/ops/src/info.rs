@@ -138,7 +138,7 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// The description that an input's format provides.
+/// A description of an input, provided by the input's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

@@ -63,13 +63,13 @@ pub(crate) struct StreamParts {
     /// Number and offset of the `TensorDesc`'s first field that a model's message can't represent;
     /// `None` if there is no such field.
     pub(crate) misfit: Option<(u32, u64)>,
-    /// Range of the 64-bit offsets in each LoD level.
+    /// Byte range of each LoD level's 64-bit offsets.
     pub(crate) lod: Vec<Range<u64>>,
-    /// Range of the 64-bit row numbers of SelectedRows; empty for other kinds.
+    /// Byte range of the 64-bit row numbers of SelectedRows; empty for other kinds.
     pub(crate) rows: Range<u64>,
     /// Number of rows in the matrix from which SelectedRows were taken; 0 for other kinds.
     pub(crate) height: i64,
-    /// Range of the elements; for a vocabulary, the range of the whole stream.
+    /// Byte range of the elements; for a vocabulary, that of the whole stream.
     pub(crate) data: Range<u64>,
 }
 

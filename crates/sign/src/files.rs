@@ -34,8 +34,9 @@ struct ModelFile {
 }
 
 impl ModelFiles {
-    /// Finds the files of the model at `root`, except for those at or below the paths in `ignored`,
-    /// which are paths in the file system. Also ignores Git's files.
+    /// Finds the files of the model at `root`, except for those at or below the paths in `ignored`.
+    /// Relative paths in `ignored` are relative to the current folder, not to `root`. Also ignores
+    /// Git's files.
     pub(crate) fn find(root: &Path, ignored: &[PathBuf]) -> Result<Self> {
         let absolute =
             |path: &Path| std::path::absolute(path).map_err(|error| at(path, error.into()));

@@ -19,7 +19,7 @@ const MOST_FILES: usize = 10_000;
 const MOST_SCHEMAS: usize = 32;
 
 /// Finds a compiled schema in the input's folder for which `fits` returns true. Returns the
-/// schema's path and contents, or `None` unless exactly one schema fits.
+/// schema's path and contents; `None` if no schema or more than one fits.
 pub(crate) fn find(
     input: &Path,
     fits: impl Fn(&DescriptorPool) -> bool,

@@ -24,7 +24,8 @@ impl Unknown {
         Unknown(says_more.then(|| bytes.into()))
     }
 
-    /// Returns the bytes of the trailer if they differ from the encoding of `metadata`.
+    /// Returns the bytes of the trailer; `None` if encoding the parsed trailer produces the same
+    /// bytes.
     pub(super) fn bytes(&self) -> Option<&[u8]> {
         self.0.as_deref()
     }

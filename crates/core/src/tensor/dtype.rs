@@ -170,7 +170,7 @@ const TABLE: &[Row] = &[
 ];
 
 impl DType {
-    /// Returns the type with this name; `None` unless a type with a fixed width has it.
+    /// Returns the fixed-width type with this name; `None` if there is none.
     pub fn named(name: &str) -> Option<DType> {
         let row = TABLE.iter().find(|row| row.1 == name);
         row.map(|row| row.0)

@@ -98,8 +98,8 @@ impl Default for TreeLimits {
 }
 
 impl TreeLimits {
-    /// Returns the defaults: the ten largest elements or map entries of every field, and the ten
-    /// largest fields of every message, if they have at least 1% of the total size, at any depth.
+    /// Returns the defaults: at any depth, the ten largest elements or map entries of each field
+    /// and the ten largest fields of each message, without those under 1% of the total size.
     #[must_use]
     pub const fn new() -> Self {
         TreeLimits {

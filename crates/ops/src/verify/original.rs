@@ -19,8 +19,8 @@ pub(super) struct Original<'a> {
 }
 
 impl<'a> Original<'a> {
-    /// Returns the message of `input`. Fails if the input has no message in one piece. To report
-    /// this error early, call this function before reading the merged message.
+    /// Returns the message of `input`. Fails if the message is in chunks, or there is no message.
+    /// To report this error early, call this function before reading the merged message.
     pub(super) fn of(input: &'a Opened) -> Result<Original<'a>> {
         let plain = input.require_plain();
         let (bytes, size) = plain.map_err(|error| error.in_file(input.input()))?;

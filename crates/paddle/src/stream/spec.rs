@@ -135,7 +135,7 @@ impl TensorSpec {
         Ok(())
     }
 
-    /// Fails if readers would reject the tensor in every layout.
+    /// Fails if readers would reject the tensor, whatever its layout.
     pub(super) fn check(&self) -> Result<()> {
         let rows = self.rows.len() as u64;
         if self.kind == StreamKind::SelectedRows && self.dims.first() != Some(&rows) {

@@ -158,8 +158,8 @@ impl PlainRecord {
         Ok(PlainRecord { header })
     }
 
-    /// Returns the size of the chunk's data, in bytes, which consists of the record and the bytes
-    /// before it.
+    /// Returns the size of the chunk's data, in bytes. The data is the record and the bytes that
+    /// precede it in the chunk.
     #[must_use]
     pub fn data_size(&self) -> u64 {
         self.header.data_size

@@ -209,7 +209,8 @@ impl Slabs {
     }
 }
 
-/// A single row of a matrix as a source. Its elements are in Fortran order.
+/// A row of a matrix as a source. The row is an array of the remaining dimensions, in Fortran
+/// order.
 struct Row {
     slabs: Arc<Slabs>,
     row: u64,

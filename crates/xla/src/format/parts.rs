@@ -81,8 +81,8 @@ impl Parts {
         Ok(self.literals.get_or_init(|| literals).as_ref())
     }
 
-    /// Returns the split proto that contains the executable inside of the message; `None` if there
-    /// is no such executable, or it is a plain message.
+    /// Returns the split proto of the executable that is embedded in the message; `None` if there
+    /// is no such executable, or it isn't a split proto.
     fn inside(&self) -> Result<Option<SplitProto>> {
         if self.message_type != EXECUTABLE_AND_OPTIONS {
             return Ok(None);

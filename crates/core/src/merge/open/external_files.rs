@@ -11,7 +11,7 @@ use crate::merge::read::file_source::FileSource;
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::{Error, ErrorKind, Result};
 
-/// An opener of the files that another file's trailer names.
+/// An opener of the files that are named in the trailer of a main file.
 #[derive(Debug)]
 pub(super) struct ExternalFiles {
     /// Folder of the file that contains the trailer, without symbolic links; `None` for an open

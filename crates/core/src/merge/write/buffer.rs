@@ -6,8 +6,8 @@ use memmap2::MmapMut;
 use crate::merge::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// Minimum size of a buffer in huge pages: 8 MiB. With small pages, half of the time for a merge
-/// into fresh memory is spent on page faults.
+/// Minimum size of a buffer that is allocated in huge pages: 8 MiB. With small pages, half of the
+/// time for a merge into fresh memory is spent on page faults.
 const HUGE_FROM: usize = 8 << 20;
 
 /// Maximum plausible ratio of a message's size to its file's size. Beyond this ratio, memory is

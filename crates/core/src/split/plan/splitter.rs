@@ -310,7 +310,7 @@ impl<'a> SplitContext<'a> {
     /// The chunk's place is `path`, relative to the message of this context, with the semantics of
     /// TensorFlow's Merger: a message is merged into the existing value, and bytes replace the
     /// field. `index` is the chunk's position among all chunks; `None` means the end. A file with
-    /// added chunks is merged by its schema, not by placeholders.
+    /// added chunks has no placeholders, so merging it requires its schema.
     ///
     /// # Errors
     ///

@@ -286,8 +286,8 @@ impl Read for AwaitedChunk<'_, '_> {
     }
 }
 
-/// A sink that fails once the operation is cancelled. So an operation that writes to a slow sink
-/// can be cancelled, too.
+/// A sink that fails once the operation is cancelled, so that an operation that writes to a slow
+/// sink can be cancelled.
 struct CancellableWriter<'a> {
     sink: &'a mut dyn Write,
     progress: &'a Progress,

@@ -283,8 +283,8 @@ fn best_tail(node: &Node, tails: &mut BinaryHeap<Candidate>) -> Option<Candidate
     }
 }
 
-/// Returns the size in bytes of the part of a group that slicing never moves out: the first member
-/// or, of a packed field, the tag and the length.
+/// Returns the size in bytes of the part of a field that slicing always leaves in the message: the
+/// first element or, for a packed field, the tag and the length.
 fn first_size(group: &Group) -> u64 {
     let size = match group.children.first() {
         Some(run) if is_packed_run(group, run) => run.outer_with(0),
