@@ -176,7 +176,7 @@ impl Opened {
     /// # use std::sync::Arc;
     /// # use proto_splitter_core::formats::{OpenOptions, Opened};
     /// let opened = Opened::of_reader(Arc::new(b"\x08\x07".to_vec()), None, &OpenOptions::new())?;
-    /// let error = opened.require_chunks().unwrap_err();
+    /// let error = opened.require_chunks().err().unwrap();
     /// assert_eq!(error.to_string(), "one message, not in chunks");
     /// # Ok::<(), proto_splitter_core::Error>(())
     /// ```
