@@ -180,7 +180,10 @@ fn with_meant(view: &MessageView<'_>, query: &PathQuery, error: Error) -> Error 
     let Ok(Some((wanted, there))) = unknown else {
         return error;
     };
-    if let Ok(Some(valued)) = view.named_by_value(query) {
+    // The query may have other names, which exist.
+    if let Ok(Some(valued)) = view.named_by_value(query)
+        && valued.as_str().contains(&format!("{wanted:?}"))
+    {
         let hint = format!("did you mean `{}`?", valued.as_str());
         let message = format!("{error}: nothing is named {wanted:?}; {hint}");
         return Error::new(error.kind(), message);
