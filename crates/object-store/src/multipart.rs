@@ -138,7 +138,7 @@ impl Uploads {
 fn e_tag_of(parts: &[String]) -> Option<String> {
     let mut hash = Md5::new();
     for part in parts {
-        let digits = part.trim_matches('"').as_bytes();
+        let digits = e_tag_in(part).as_bytes();
         if digits.len() != 32 {
             return None;
         }
@@ -153,6 +153,16 @@ fn e_tag_of(parts: &[String]) -> Option<String> {
         write!(text, "{byte:02x}").ok()?;
     }
     Some(format!("{text}-{}", parts.len()))
+}
+
+/// Returns the ETag, without quotation marks, in a part's id. The id is the ETag itself or, if parts
+/// have checksums, an XML element that contains the ETag.
+fn e_tag_in(id: &str) -> &str {
+    let element = id.split_once("<e_tag>");
+    let element = element.and_then(|(_, after)| after.split_once("</e_tag>"));
+    let e_tag = element.map_or(id, |(e_tag, _)| e_tag).trim_matches('"');
+    let e_tag = e_tag.strip_prefix("&quot;").unwrap_or(e_tag);
+    e_tag.strip_suffix("&quot;").unwrap_or(e_tag)
 }
 
 /// Returns true if the error means that the store doesn't support the condition that the object
@@ -297,9 +307,14 @@ mod tests {
         for (at, (creating, plain, force, parts, is_done)) in table.into_iter().enumerate() {
             let uploads =
                 Uploads::of(Arc::new(Answering(plain))).creating_by(Arc::new(Answering(creating)));
-            let parts = parts.map(|part| format!("\"{part}\"")).to_vec();
-            let done = block_on(uploads.complete(&Path::from("m"), "upload", parts, force));
-            assert_eq!(done.is_ok(), is_done, "row {at}: {done:?}");
+            for form in [
+                "\"TAG\"",
+                "<PartMetadata><e_tag>&quot;TAG&quot;</e_tag></PartMetadata>",
+            ] {
+                let parts = parts.map(|part| form.replace("TAG", part)).to_vec();
+                let done = block_on(uploads.complete(&Path::from("m"), "upload", parts, force));
+                assert_eq!(done.is_ok(), is_done, "row {at}: {done:?}");
+            }
         }
     }
 }
