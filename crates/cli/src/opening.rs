@@ -61,7 +61,7 @@ impl<'a> Opening<'a> {
         opening
     }
 
-    /// Returns the objects in stores that the command has opened.
+    /// Returns the store objects that the command has opened.
     pub(crate) fn objects(&self) -> &OpenObjects {
         &self.objects
     }

@@ -32,9 +32,9 @@ pub struct ModelTensor<'a> {
 /// since a model can have hundreds of thousands of tensors.
 #[derive(Clone, Debug)]
 struct Entry {
-    /// Range of the tensor's common name in `ModelTensors::names`.
+    /// Range in `ModelTensors::names` of the name that [`ModelTensor::name`] returns.
     name: Range<usize>,
-    /// Range of the tensor's own name in `ModelTensors::names`.
+    /// Range in `ModelTensors::names` of the name in the tensor's message.
     own_name: Range<usize>,
     /// Range of the shape in `ModelTensors::dims`.
     dims: Range<usize>,

@@ -474,8 +474,8 @@ impl Archive for Parameters {
             .collect())
     }
 
-    /// Returns the parameter with this name. If there is none, parses the name as an index in the
-    /// order of all files and their parameters.
+    /// Returns the parameter with this name. If there is none, parses the name as the parameter's
+    /// index, counted across all files in their order.
     fn find(&self, name: &str) -> Result<Option<TensorInfo>> {
         if let Some((file, parameter)) = self.model.parameter(name) {
             return Ok(Some(named(name.to_owned(), file, parameter)));

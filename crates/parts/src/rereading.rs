@@ -26,13 +26,12 @@ pub(super) struct WrittenRange {
     pub(super) crc32c: u32,
 }
 
-/// Reads the ranges of a merged message that the parts wrote, and verifies their checksums. `name`
-/// names the message in errors.
+/// Reads the range of a merged message that each part wrote, and compares its checksum with the one
+/// in the part's report. Errors refer to the message as `name`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] for the first part whose bytes have changed since the part wrote
-/// them.
+/// [`ErrorKind::ChecksumMismatch`] for the first part whose range has changed since it was written.
 pub(super) fn reread_ranges(
     source: &dyn ReadAt,
     written: &[WrittenRange],

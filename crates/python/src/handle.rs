@@ -318,8 +318,8 @@ impl Handle {
     }
 }
 
-/// Fails if `path` is the root, which stands for the whole message, and a file to which the message
-/// refers is missing.
+/// Fails if `path` is the root, for the whole message, and a file to which the message refers is
+/// missing.
 fn check_complete(open: &Opened, path: &FieldPath) -> Result<()> {
     if path.is_root() {
         open.check_complete()?;

@@ -101,8 +101,8 @@ impl Reported {
         })
     }
 
-    /// Returns a function that calls `callback` if progress was reported since the function's
-    /// previous call.
+    /// Returns a function that calls `callback` if progress was reported since the returned
+    /// function was last called.
     fn look(
         self: &Arc<Self>,
         callback: Option<&Bound<'_, PyAny>>,

@@ -236,8 +236,8 @@ impl Model {
     }
 
     /// Returns every file in the folders `params/` and `updater/` of all tags, including files that
-    /// are in no list. Each item consists of the tag's index, the role, the file's id and the
-    /// entry's index.
+    /// the tag's text files don't list. Each item consists of the tag's index, the array's role,
+    /// the file's id and the entry's index.
     pub(crate) fn array_files(&self) -> impl Iterator<Item = (usize, Role, &str, EntryIndex)> {
         self.archive
             .directory()

@@ -17,8 +17,8 @@ use crate::arriving::{Arriving, Shared};
 /// the number of bytes in the complete chunks plus this number.
 const MOST_AHEAD: u64 = 1 << 20;
 
-/// Size in bytes from which a chunk that arrives in a single frame shares the frame's memory. A
-/// smaller chunk is copied.
+/// Minimum size, in bytes, of a chunk from a single frame that shares the frame's memory. A smaller
+/// chunk is copied.
 const SMALL: usize = 4096;
 
 /// The kind of storage for chunks. The storage itself is created when a transfer starts.

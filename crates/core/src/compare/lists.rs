@@ -132,8 +132,8 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// Matches the remaining elements of two lists. Returns `None` if a list has more than
-    /// [`MOST_MATCHED`] remaining elements.
+    /// Matches the elements of two lists from `rest` on. Returns `None` if a list has more than
+    /// [`MOST_MATCHED`] such elements.
     #[allow(
         clippy::type_complexity,
         reason = "the two lists, and the pairs of their elements"

@@ -245,8 +245,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         Ok(most)
     }
 
-    /// Returns an upper bound for the number of bytes that a chunk adds to a file; 0 if the chunk's
-    /// origin is already written.
+    /// Returns an upper bound on the number of bytes that a chunk adds to a file; 0 if the chunk's
+    /// origin was already written.
     fn most_to_add(&self, content: &Content<'_>) -> Result<u64> {
         let from = self.origin(content)?;
         if from.is_some_and(|from| self.written.contains_key(&from)) {

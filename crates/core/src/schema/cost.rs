@@ -8,7 +8,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 use crate::wire::{WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Estimated memory for each field, whether the type has it or not, in bytes.
+/// Estimated memory for each field of a serialized message, known or unknown, in bytes.
 const FIELD: u64 = 96;
 
 /// Estimated memory for a message in addition to its fields, in bytes.

@@ -14,10 +14,10 @@ use crate::content::Content;
 /// The scope of nodes, which determines how other nodes name their outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// The main graph: the first output of a node `x` is `x`.
+    /// The main graph: other nodes refer to the first output of a node `x` as `x`.
     Main,
-    /// The body of a function: an output of a node `x` is `x:OUTPUT:0`, where `OUTPUT` is the name
-    /// of the output in the definition of the op.
+    /// The body of a function: other nodes refer to an output of a node `x` as `x:OUTPUT:0`, where
+    /// `OUTPUT` is the name of the output in the definition of the op.
     Function,
 }
 

@@ -19,8 +19,8 @@ pub(crate) fn content_path(folder: &Path, content: &Content) -> std::path::PathB
     folder.join(&content.key)
 }
 
-/// Returns the path of the file for `content` as text, which becomes an attribute of the node that
-/// maps the file.
+/// Returns the path of the file that contains `content`, as a string for an attribute of the node
+/// that maps the file. Fails if the path isn't UTF-8.
 fn region(folder: &Path, content: &Content) -> Result<String> {
     let path = content_path(folder, content);
     match path.to_str() {

@@ -135,7 +135,8 @@ fn cut_within(marks: &mut Cuts, field: &Field, most: u64) {
     }
 }
 
-/// Fails if this field has a wire type that doesn't fit the message's declared type.
+/// Fails if the wire type of `field`, a field of the root message, differs from the one that the
+/// message type declares.
 fn check(source: &Source, field: &Field) -> Result<()> {
     let root = Some(source.descriptor());
     check_field(source.descriptor(), field)

@@ -60,8 +60,8 @@ impl Slices {
         sliced.starts.insert(field.start, beginning);
     }
 
-    /// Fails if a message with requested slices is also requested to fit within the maximum chunk
-    /// size, which would slice its fields, too.
+    /// Fails if a splitter requested slices of a field, and `fits` contains a request that would
+    /// also cut the field's message by size, since such a cut could slice the same field.
     pub(in crate::split) fn check_apart_from(
         &self,
         fits: &SizeRequests,

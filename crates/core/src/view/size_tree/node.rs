@@ -13,7 +13,8 @@ pub struct SizeTree {
     pub root: TreeNode,
 }
 
-/// The total of all values at one field path, for all indices and keys along the path.
+/// The combined size and count of all values at one field path, whatever the indices and keys along
+/// the path.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeNode {
