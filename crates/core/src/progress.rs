@@ -182,7 +182,7 @@ impl Meter {
         self.progress.check()
     }
 
-    /// Adds `bytes` to the bytes done. Fails if the operation was cancelled.
+    /// Adds `bytes` to the number of processed bytes. Fails if the operation was cancelled.
     ///
     /// # Errors
     ///
@@ -204,12 +204,12 @@ impl Meter {
         self.progress.report.is_some() || self.progress.cancel.is_some()
     }
 
-    /// Wraps a reader. The bytes read through the wrapper are added to the bytes done.
+    /// Wraps a reader. Bytes read through the wrapper count as processed.
     pub fn read<R>(&self, inner: R) -> Metered<'_, R> {
         Metered { inner, meter: self }
     }
 
-    /// Wraps a writer. The bytes written through the wrapper are added to the bytes done.
+    /// Wraps a writer. Bytes written through the wrapper count as processed.
     pub fn written_to<W>(&self, inner: W) -> Metered<'_, W> {
         Metered { inner, meter: self }
     }

@@ -52,9 +52,10 @@ impl ReadOptions {
         self
     }
 
-    /// Sets whether to choose the plain interpretation if the type is needed but unknown: a BYTES
-    /// chunk is a bytes or string value, a MESSAGE chunk is not a group, integer keys are plain
-    /// varints, and slices are appended. Default: no.
+    /// Sets whether a merge chooses the plain interpretation if it needs the message's type, but
+    /// the type is unknown. Default: no. In the plain interpretation, a BYTES chunk is a bytes or
+    /// string value, a MESSAGE chunk is not a group, integer keys are plain varints, and slices are
+    /// appended.
     #[must_use]
     pub const fn assume_plain(mut self, assume_plain: bool) -> Self {
         self.assume_plain = assume_plain;
@@ -92,8 +93,8 @@ impl ReadOptions {
         self.descriptor.as_ref()
     }
 
-    /// Returns true if a merge that needs an unknown type chooses the [plain
-    /// interpretation](Self::assume_plain).
+    /// Returns true if a merge chooses the [plain interpretation](Self::assume_plain) when it needs
+    /// the message's type, but the type is unknown.
     pub const fn get_assume_plain(&self) -> bool {
         self.assume_plain
     }

@@ -61,7 +61,7 @@ pub enum SourceCheck {
 }
 
 impl Verification {
-    /// Returns the number of records in the message's files, including the records of the trailer.
+    /// Returns the number of records in the message's files, including records without a chunk.
     pub fn records(&self) -> u64 {
         self.records
     }

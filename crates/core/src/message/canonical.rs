@@ -160,7 +160,8 @@ impl<'a> Canonical<'a> {
         Ok(at)
     }
 
-    /// Returns, by key, the pieces of each value in a map with string keys and message values.
+    /// Returns the byte ranges of each value in a map field with string keys and message values, by
+    /// map key.
     pub fn string_map(
         &mut self,
         pieces: &[Range<u64>],

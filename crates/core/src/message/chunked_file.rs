@@ -176,7 +176,7 @@ impl<S: ReadAt> ChunkedFile<S> {
         self.store.position(chunk.into().to_usize())
     }
 
-    /// Returns the index of the file that contains a chunk's record, in the order of
+    /// Returns the location of a chunk's record: the index of the file in
     /// [`record_files`](Self::record_files), and the record's position in that file; `None` if the
     /// record can't be found or doesn't match the trailer.
     pub fn place(&self, chunk: impl Into<ChunkIndex>) -> Option<(usize, RecordPosition)> {
@@ -287,11 +287,11 @@ impl<S: ReadAt> ChunkedFile<S> {
         merge_to_sink(&self.store, sink, options)
     }
 
-    /// Verifies the whole file: reads every header and every chunk, compares all hashes, sizes and
-    /// checksums, and compares the merged message with the original message. Reads each chunk once,
-    /// except large chunks that other chunks are spliced into. If the file has a [Merkle
-    /// root](crate::container::MerkleRoot), reads each chunk once more, and compares the hashes.
-    /// Uses several threads; the result doesn't depend on their number.
+    /// Verifies the whole file: reads every header and every chunk, verifies all hashes, sizes and
+    /// checksums, and compares the merged message with the stored size and checksum of the original
+    /// message. Reads each chunk once, except large chunks that other chunks are spliced into. If
+    /// the file has a [Merkle root](crate::container::MerkleRoot), reads each chunk once more to
+    /// verify the hashes. Uses several threads; the result doesn't depend on their number.
     ///
     /// Collects all problems, so that one damaged chunk doesn't hide another. A file that
     /// [`open`](ChunkedFile::open) refuses can't be verified: without a sound trailer there is
@@ -301,8 +301,8 @@ impl<S: ReadAt> ChunkedFile<S> {
     }
 
     /// Returns a view of the message for random access. `options` must have the message's type if a
-    /// merge depends on it, or to distinguish a message in several pieces from a value that occurs
-    /// several times.
+    /// merge depends on the type. The type is also needed to distinguish a message in several
+    /// pieces from a value that occurs several times.
     pub fn view(&self, options: ReadOptions) -> MessageView<'_> {
         MessageView::of_chunks(&self.store, options)
     }

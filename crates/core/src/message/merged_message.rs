@@ -192,12 +192,13 @@ impl<S: ReadAt> MergedMessage<S> {
         scatter(&self.plan, &*self.file, sum, places, threads, meter)
     }
 
-    /// Reads parts of the message into memory, each into a buffer of the same length, on `threads`
-    /// threads; `None` means the number of cores.
+    /// Reads parts of the message, each into a buffer of the part's length, on `threads` threads;
+    /// `None` means the number of cores.
     ///
-    /// Reads each needed chunk once, directly into its destinations, verifies all its checksums,
-    /// and keeps nothing. Don't use the bytes unless this succeeds. The checksum of the message is
-    /// compared only if the parts together are as long as the message.
+    /// Each needed chunk is read once, directly into the buffers, and isn't kept elsewhere. All
+    /// checksums of the chunk are verified. Don't use the bytes unless this succeeds. The checksum
+    /// of the whole message is verified only if the parts together are at least as long as the
+    /// message.
     ///
     /// ```
     /// # use prost::Message;

@@ -73,9 +73,9 @@ impl Merger {
         self
     }
 
-    /// Merges chunks in memory according to a [`ChunkMetadata`], whose offsets are ignored, or
-    /// according to only a [`ChunkedMessage`](crate::proto::ChunkedMessage), like TensorFlow's
-    /// `Merger::Merge`.
+    /// Merges chunks in memory, like TensorFlow's `Merger::Merge`. `placement` is a
+    /// [`ChunkMetadata`], whose offsets are ignored, or only a
+    /// [`ChunkedMessage`](crate::proto::ChunkedMessage).
     ///
     /// With only a `ChunkedMessage`, the options must set the message's type, the chunks must be in
     /// TensorFlow's [profile](crate::container::Profile), and there are no checksums to compare.
@@ -120,8 +120,8 @@ impl Merger {
 
     /// Reads a message as a generated type.
     ///
-    /// The merge itself doesn't use the type `M`: for files without placeholders, [set
-    /// it](crate::merge::ReadOptions::for_message) in the options, too. Fields that the type lacks,
+    /// The merge itself doesn't use the type `M`. For a file without placeholders, also [set the
+    /// type](crate::merge::ReadOptions::for_message) in the options. Fields that the type lacks,
     /// from a newer schema or extensions, are lost, since prost doesn't store them.
     /// [`read_dynamic`](Self::read_dynamic) keeps these fields, and [`merge_to`](Self::merge_to)
     /// returns the original bytes.
@@ -176,8 +176,8 @@ impl Merger {
         DynamicMessage::decode(descriptor, bytes).map_err(undecodable)
     }
 
-    /// Reads a part of a chunked message, with `metadata` in place of the file's own trailer. In a
-    /// marked file, omitted parts become empty values.
+    /// Reads a part of a chunked message, with `metadata` in place of the file's own trailer. If
+    /// the file has placeholders, omitted parts become empty values.
     ///
     /// # Errors
     ///

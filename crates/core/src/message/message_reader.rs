@@ -176,7 +176,7 @@ impl MessageReader {
     ///
     /// `leave_out` is called with a range of the message that begins at the next byte: a whole
     /// chunk, or, for a message in one piece, the remainder of the message. The closure returns the
-    /// number of bytes at the start of the range to skip, or 0.
+    /// number of bytes to skip at the start of the range, which may be 0.
     ///
     /// Each written chunk is streamed, all its checksums are verified, and the chunk isn't kept in
     /// memory. This way, code that takes a message apart can parse the small parts, and copy the

@@ -17,12 +17,12 @@ pub enum Select {
     Key(MapKey),
 }
 
-/// One step of a path: a field, and the choice of one of the field's values.
+/// One step of a path: a field, and the choice of the whole field or of one of the field's values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Step {
     /// Field number.
     pub field: FieldNumber,
-    /// Choice of one of the field's values.
+    /// Choice of the whole field, or of one of the field's values.
     pub select: Select,
 }
 
@@ -54,8 +54,8 @@ impl Step {
 
 /// A place in a message: the sequence of steps from the root. The root itself is the empty path.
 ///
-/// The order of paths is the order in which chunks are merged: by field number, index and key,
-/// shorter paths first.
+/// The order of paths is the order in which chunks are merged. Paths are compared step by step: by
+/// field number, then by index or key. A path precedes every longer path that starts with it.
 ///
 /// ```
 /// use proto_splitter_core::path::{FieldPath, MapKey, Step};

@@ -7,8 +7,8 @@ use super::query::{PathQuery, Pick};
 use super::resolve::TargetKind;
 use crate::Result;
 
-/// A field whose elements a [`PathQuery`] iterates over. A query has one level for each `[*]`, and
-/// one for each other selection that depends on the message's content.
+/// A field whose elements a [`PathQuery`] iterates over. Every `[*]` in a query makes one level,
+/// and so does any other selection that depends on the message's content.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct QueryLevel {
@@ -19,7 +19,7 @@ pub struct QueryLevel {
     pub element: TargetKind,
     /// Kind of the map's keys; `None` if the field isn't a map.
     pub key: Option<Kind>,
-    /// True if the query continues below the elements: to other levels, or to a value in each
+    /// True if the query continues below the elements: to further levels, or to a value in each
     /// element.
     pub goes_on: bool,
 }

@@ -31,8 +31,8 @@ pub enum TargetKind {
 }
 
 impl TargetKind {
-    /// Returns the type of the message, in either encoding; `None` for a value that is not a
-    /// message.
+    /// Returns the type of the message, which may be length-delimited or a group; `None` for a
+    /// value that is not a message.
     pub fn message(&self) -> Option<&MessageDescriptor> {
         match self {
             TargetKind::Message(message) | TargetKind::Group(message) => Some(message),

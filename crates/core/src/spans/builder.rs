@@ -35,7 +35,7 @@ impl Default for SpansBuilder {
 }
 
 impl SpansBuilder {
-    /// Creates an empty message.
+    /// Creates a builder for a message that is empty so far.
     pub fn new() -> Self {
         SpansBuilder {
             list: SpanListBuilder::default(),
@@ -144,8 +144,8 @@ impl SpansBuilder {
         Ok(self.files.get(file)?.size())
     }
 
-    /// Returns the current size of the message in bytes, without the lengths of fields that are
-    /// still open.
+    /// Returns the current size of the message in bytes, not counting the length prefixes of fields
+    /// that are still open.
     pub fn size(&self) -> u64 {
         self.list.size()
     }

@@ -117,9 +117,9 @@ pub(super) struct Piece {
 
 /// The spans of a message, or of a part of one, in order and without gaps.
 ///
-/// A list contains the bytes of literals. For each other span, it contains only a source number, an
-/// offset and a length. Sources are files in [`Spans`](super::Spans), and chunks in a
-/// [`MergePlan`](crate::merge::MergePlan). A span takes 24 bytes of memory.
+/// A list contains the bytes of literal spans. A span of a source is stored as a source number, an
+/// offset and a length, without its bytes. Sources are files in [`Spans`](super::Spans), and chunks
+/// in a [`MergePlan`](crate::merge::MergePlan). A span takes 24 bytes of memory.
 ///
 /// ```
 /// use proto_splitter_core::spans::{SourceId, SpanList, SpanSource};

@@ -213,7 +213,7 @@ impl SplitOptions {
     }
 
     /// Sets whether to embed the message's schema in the file, so that programs that don't know the
-    /// type can read the file by field names and display it. Default: no. See
+    /// type can read fields by name, and display the message. Default: no. See
     /// [`ChunkedFile::descriptor`](crate::container::ChunkedFile::descriptor).
     #[must_use]
     pub const fn embed_schema(mut self, embed: bool) -> Self {
@@ -309,8 +309,8 @@ impl SplitOptions {
         self.compression
     }
 
-    /// Returns the options for the record writer; `None` if all options for chunks, except the
-    /// compression, have their default values.
+    /// Returns the options for the record writer; `None` if all options that affect the records,
+    /// except the compression, have their default values.
     pub const fn get_records(&self) -> Option<&WriterOptions> {
         self.records.as_ref()
     }
@@ -390,8 +390,8 @@ impl SplitOptions {
         }
     }
 
-    /// Returns the maximum size of a MESSAGE chunk that also fits in a file of the maximum size, in
-    /// bytes.
+    /// Returns the effective maximum size of a MESSAGE chunk, in bytes: the smaller of the maximum
+    /// chunk size and the size of the largest chunk that fits in a file of the maximum size.
     #[must_use]
     pub fn effective_max_chunk_size(&self) -> u64 {
         let most = self.max_file_size.map_or(u64::MAX, largest_chunk);

@@ -156,7 +156,7 @@ impl TensorHeader {
     }
 }
 
-/// Returns a reader for the tensor at a path, whose message has the fields that `rule` describes.
+/// Returns a reader for the tensor at a path. `rule` describes the fields of the tensor's message.
 ///
 /// # Errors
 ///

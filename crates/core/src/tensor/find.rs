@@ -207,17 +207,19 @@ pub fn tensors_in(
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlacedTensor {
-    /// Header of the tensor. Its location is the tensor's path.
+    /// Header of the tensor. The location in the header is the tensor's path.
     pub info: TensorInfo,
-    /// Ranges of the tensor's own message within the whole message, in order. Usually there is one.
+    /// Byte ranges of the tensor's own message within the whole message, in order. Usually there is
+    /// one range.
     pub pieces: Vec<Range<u64>>,
-    /// Range of the elements within the whole message; `None` unless they are contiguous and have
-    /// their in-memory layout.
+    /// Byte range of the elements within the whole message; `None` unless they are contiguous and
+    /// have their in-memory layout.
     pub elements: Option<Range<u64>>,
 }
 
 impl PlacedTensor {
-    /// Creates a tensor whose own message is at the ranges `pieces` of the whole message.
+    /// Creates a tensor whose own message consists of the byte ranges `pieces` of the whole
+    /// message.
     pub fn new(info: TensorInfo, pieces: Vec<Range<u64>>) -> PlacedTensor {
         PlacedTensor {
             info,

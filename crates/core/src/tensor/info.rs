@@ -46,13 +46,13 @@ pub enum Location {
 }
 
 impl Location {
-    /// Returns a location in this file that begins at `offset`.
+    /// Returns the location that begins at `offset` in the file `path`.
     pub fn file(path: impl Into<PathBuf>, offset: u64) -> Location {
         let path = path.into();
         Location::File { path, offset }
     }
 
-    /// Returns a location in this archive entry that begins at `offset`.
+    /// Returns the location that begins at `offset` in the archive entry `name`.
     pub fn entry(name: impl Into<String>, offset: u64) -> Location {
         let name = name.into();
         Location::Entry { name, offset }

@@ -73,7 +73,8 @@ fn chosen<S: ChunkStore + ?Sized>(trailer: &Trailer, store: &S) -> Vec<usize> {
     chosen
 }
 
-/// A wrapper around a store. The wrapper reads some chunks only once, and keeps them in memory.
+/// A wrapper around a store. Chunks that other chunks are spliced into are read only once and kept
+/// in memory, up to 32 MiB in total.
 pub struct ChunkCache<'a, S: ?Sized> {
     store: &'a S,
     /// For each chunk: its index in `kept`, if it is kept.

@@ -17,8 +17,8 @@ use crate::spans::{COPY_LEN, SpanSource, copy_range};
 /// are merged field by field into one.
 const MAX_OPEN: usize = 64;
 
-/// Writes the planned message. Reads a chunk from its first segment to its last, and then to its
-/// end, so that the whole chunk is checked.
+/// Writes the planned message. After the last byte that the message takes from a chunk, reads the
+/// chunk to its end, so that the whole chunk is checked.
 ///
 /// # Errors
 ///

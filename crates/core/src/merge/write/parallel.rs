@@ -165,7 +165,7 @@ pub(in crate::merge) fn write_to_file<S: ChunkStore + ?Sized>(
     write_at(plan, store, (file, 0), threads, meter)
 }
 
-/// Writes the planned message to a file, starting at this offset. Returns its crc32c.
+/// Writes the planned message to a file, starting at `offset`. Returns the message's crc32c.
 ///
 /// # Errors
 ///

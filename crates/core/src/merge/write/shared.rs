@@ -13,12 +13,12 @@ use crate::spans::SpanSource;
 use crate::{Error, ErrorKind, Result};
 
 /// Returns the pieces of the merged message, in order. The pieces share the memory of `chunks`.
-/// Compares the whole message with the original message, but doesn't check the checksums of single
-/// chunks.
+/// Compares the size and checksum of the merged message with those of the original message, but
+/// doesn't verify the checksums of individual chunks.
 ///
 /// `crc32c` returns the checksum of a chunk if the caller computed it while receiving the chunk,
-/// otherwise `None`. If a chunk with a checksum is used as a whole, it isn't read again to compute
-/// the message's checksum.
+/// otherwise `None`. A chunk whose checksum is known isn't read again to compute the message's
+/// checksum, if the whole chunk is one piece of the message.
 ///
 /// ```
 /// use proto_splitter_core::container::{Trailer, TrailerUse};

@@ -42,7 +42,8 @@ impl Plan {
         self.0.push_literal(bytes);
     }
 
-    /// Adds a tag, reusing the source's bytes at `was` if they are minimal.
+    /// Adds a tag. Reuses the tag's bytes in the source, which are at `was`, if they are the
+    /// shortest encoding.
     pub fn put_tag(&mut self, number: FieldNumber, wire_type: WireType, was: Range<u64>) {
         let mut bytes = Vec::new();
         put_varint(&mut bytes, tag(number, wire_type));
@@ -53,13 +54,13 @@ impl Plan {
         }
     }
 
-    /// Appends all of another plan.
+    /// Appends another plan.
     pub fn append(&mut self, other: &Plan) {
         self.0.append(&other.0);
     }
 
-    /// Adds a length-delimited field. `was` is the field in the source; its tag and length are
-    /// reused if they are canonical.
+    /// Adds a length-delimited field. `was` is the field in the source, if it occurs there; the tag
+    /// and length from the source are reused if they are canonical.
     pub fn put_field(&mut self, number: FieldNumber, content: &Plan, was: Option<&Field>) {
         match was {
             Some(field) if has_header(field, content.len()) => {

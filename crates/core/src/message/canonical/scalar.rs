@@ -87,7 +87,7 @@ fn low_32(bits: u64) -> u32 {
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// The key of a map entry. Keys are ordered as in C++.
+/// The key of a map entry. The order of keys is that of deterministic serialization in C++.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     Text(Vec<u8>),

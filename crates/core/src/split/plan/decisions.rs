@@ -10,7 +10,7 @@ use crate::container::ChunkKind;
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
 
-/// A chunk whose bytes a splitter provides, instead of a span of the source; see
+/// A chunk whose bytes come from a splitter rather than from the source; see
 /// [`SplitContext::add_chunk`](crate::split::SplitContext::add_chunk).
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -43,7 +43,7 @@ impl PlannedChunk {
         PlannedChunk::new(kind, spans.len(), Content::Spans(spans))
     }
 
-    /// Creates a chunk without a path from bytes that a splitter added.
+    /// Creates a chunk that has no path and consists of these bytes.
     #[doc(hidden)]
     pub fn of_bytes(kind: ChunkKind, bytes: bytes::Bytes) -> PlannedChunk {
         PlannedChunk::new(kind, bytes.len() as u64, Content::Added(bytes))
@@ -99,9 +99,9 @@ impl PlannedChunk {
         Some(self.elements).filter(|&elements| elements > 0)
     }
 
-    /// Returns true if the chunk is a tail. A merge appends the fields of a tail, which may have
-    /// any numbers, to the message. Messages with millions of alternating fields are cut into
-    /// tails.
+    /// Returns true if the chunk is a tail. A merge appends the fields in a tail to the message.
+    /// These fields may have any field numbers. Messages with millions of alternating fields are
+    /// cut into tails.
     pub fn is_tail(&self) -> bool {
         self.tail
     }
@@ -148,8 +148,8 @@ impl PlannedChunk {
     }
 }
 
-/// The planned chunks of a message, in order, with the spans of the source in each chunk, and the
-/// chunk's path. A plan itself reads and writes nothing.
+/// The planned chunks of a message, in order. Each chunk has a path, and the spans of the source
+/// that it consists of. A plan itself reads and writes nothing.
 ///
 /// Its `Display` lists its chunks:
 ///

@@ -270,13 +270,13 @@ impl<'a> SplitContext<'a> {
     /// Cuts parts of the message, chosen by sizes alone, until every MESSAGE chunk is within the
     /// maximum size.
     ///
-    /// The cuts are made after all splitters have returned, so the order of calls doesn't matter,
-    /// and a child splitter may also call this method. A message that is already within the maximum
-    /// is not cut.
+    /// The cuts are made after all splitters have returned, so it doesn't matter when this method
+    /// is called, and a child splitter may also call it. A message that is already within the
+    /// maximum is not cut.
     ///
     /// # Errors
     ///
-    /// Never fails here. [`plan`](crate::split::SplitExt::plan) fails with
+    /// This method never fails. [`plan`](crate::split::SplitExt::plan) fails with
     /// [`ErrorKind::Uncuttable`] and the path and size of a part that is too large and can't be
     /// cut, or [`ErrorKind::InvalidMessage`] if the source is malformed.
     pub fn fit(&mut self) -> Result<()> {
@@ -298,7 +298,7 @@ impl<'a> SplitContext<'a> {
     ///
     /// # Errors
     ///
-    /// Never fails here. [`plan`](crate::split::SplitExt::plan) fails with
+    /// This method never fails. [`plan`](crate::split::SplitExt::plan) fails with
     /// [`ErrorKind::InvalidConfig`] if the message isn't empty, or nothing was added.
     pub fn leave_out_message(&mut self) -> Result<()> {
         self.decisions.has_base = false;
@@ -314,10 +314,10 @@ impl<'a> SplitContext<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the path is impossible, or leads to a value of another kind,
-    /// such as a number; [`ErrorKind::Uncuttable`] in TensorFlow's profile, as for
-    /// [`cut`](Self::cut), for an element of a repeated bytes or string field, or a bytes or string
-    /// value in a map.
+    /// [`ErrorKind::InvalidPath`] if the path is impossible, or doesn't lead to a single value of
+    /// the chunk's kind: a message, or a bytes or string value; [`ErrorKind::Uncuttable`] in
+    /// TensorFlow's profile, as for [`cut`](Self::cut), for an element of a repeated bytes or
+    /// string field, or a bytes or string value in a map.
     ///
     /// [`plan`](crate::split::SplitExt::plan) fails with [`ErrorKind::InvalidPath`] if the path has
     /// an index that leaves a gap: an added element of a repeated field must be the next one,

@@ -196,8 +196,8 @@ impl Source {
         self
     }
 
-    /// Creates a source from a message of spans over several files. As with a single file,
-    /// modifying one of the files while it is read is an error.
+    /// Creates a source from a message composed of ranges of several files. As with a single file,
+    /// reading fails if one of the files is modified.
     pub fn from_spans(spans: Arc<Spans>, descriptor: MessageDescriptor) -> Source {
         let size = spans.total_size();
         Source {
@@ -220,7 +220,8 @@ impl Source {
         &self.descriptor
     }
 
-    /// Returns the files that this source reads, for creating an output file from them.
+    /// Returns the files that this source reads. An output file must not replace any of them, and a
+    /// new one gets no permissions that they lack.
     #[doc(hidden)]
     pub fn made_from(&self) -> MadeFrom {
         let spans = self.spans.iter().flat_map(|spans| spans.files());

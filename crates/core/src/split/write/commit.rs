@@ -23,22 +23,22 @@ use crate::{Error, Result};
 pub struct Commit<'a> {
     /// The main file, which ends with the trailer.
     pub main: AtomicFile,
-    /// The files with chunks in addition to the main file.
+    /// The files that contain chunks, except the main file.
     pub parts: Vec<DonePart>,
-    /// Path of the message's chunked file, even if `main` is a file in one piece. The other files
-    /// from an earlier split are next to this path.
+    /// Path of the message's chunked file, even if `main` is the message in one piece. Files with
+    /// chunks from an earlier split are next to this path.
     pub chunked: &'a Path,
-    /// The file to remove, which contains the message in the form that isn't written; `None` to
-    /// remove no such file.
+    /// The file to remove, if it exists: a message in one piece that has the prefix of a chunked
+    /// `main`, or vice versa; `None` to remove no such file.
     pub sibling: Option<Sibling<'a>>,
     /// True if existing files may be replaced.
     pub force: bool,
-    /// Progress with the token that can cancel waiting for another writer.
+    /// Progress, whose token can cancel the wait for another writer.
     pub progress: &'a Progress,
 }
 
-/// A file with the same message in the other form: in one piece if the written file is chunked, and
-/// chunked if the written file is in one piece.
+/// The file with the same prefix as the written file, but in the other form: a message in one piece
+/// if the written file is chunked, and chunked if the written file is a message in one piece.
 #[derive(Debug, Clone, Copy)]
 pub struct Sibling<'a> {
     /// Path of the file.
@@ -50,10 +50,10 @@ pub struct Sibling<'a> {
 /// The old files that were removed.
 #[derive(Debug, Default)]
 pub struct Removed {
-    /// Files from an earlier split.
+    /// Removed files with chunks from an earlier split.
     pub parts: Vec<PathBuf>,
-    /// The removed file with the message in the form that wasn't written; `None` if no such file
-    /// was removed.
+    /// The removed file with the same prefix but the other form: a message in one piece if a
+    /// chunked file was written, or vice versa. `None` if no such file was removed.
     pub sibling: Option<PathBuf>,
 }
 

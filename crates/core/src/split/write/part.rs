@@ -32,7 +32,7 @@ pub struct PartFile {
     /// Trailer entries of the part's chunks.
     pub infos: Vec<ChunkInfo>,
     /// Hashes of the part's chunks as leaves of a Merkle tree; empty unless the options request a
-    /// root.
+    /// Merkle root.
     pub leaves: Vec<[u8; 32]>,
     /// crc32c of each range in the part's [`runs`], in the same order.
     pub run_crc32cs: Vec<u32>,
@@ -97,8 +97,8 @@ fn of_runs(runs: &[Range<u64>], mut spans: Vec<Span>) -> Vec<u32> {
     runs.iter().map(crc32c).collect()
 }
 
-/// Computes the crc32c of the whole source from the crc32c of each run of all parts. Reads the
-/// bytes between the runs.
+/// Computes the crc32c of the whole source from `runs`: byte ranges of the source, each with its
+/// crc32c, from all parts. Reads the bytes between the runs.
 ///
 /// # Errors
 ///

@@ -65,7 +65,7 @@ pub struct Record {
     pub crc32c: u32,
     /// Hash of the uncompressed chunk as a leaf of a Merkle tree; `None` if no tree was requested.
     pub leaf: Option<[u8; 32]>,
-    /// Size of the record in the file without headers, in bytes.
+    /// Stored size of the record, in bytes, without headers.
     pub stored_size: u64,
     /// Compression of the record.
     pub compression: CompressionKind,

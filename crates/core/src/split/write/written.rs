@@ -24,11 +24,11 @@ pub struct Written {
     pub source_size: u64,
     /// Total size of the file and of the other files that it names, in bytes.
     pub output_size: u64,
-    /// The files with chunks in addition to the main file, in the order of their numbers in the
+    /// The files that contain chunks, except the main file, in the order of their numbers in the
     /// trailer.
     pub files: Vec<WrittenFile>,
-    /// The existing file in the form that wasn't written, `PREFIX.pb` or `PREFIX.cpb`, which was
-    /// removed because `force` is set; `None` if there was none.
+    /// The existing file that was removed because `force` is set: `PREFIX.pb` if `PREFIX.cpb` was
+    /// written, or vice versa. `None` if there was no such file.
     pub removed: Option<PathBuf>,
     /// Files from an earlier multi-file split that were removed because `force` is set.
     pub removed_files: Vec<PathBuf>,
@@ -38,7 +38,7 @@ pub struct Written {
     pub merkle_root: Option<MerkleRoot>,
 }
 
-/// A file with chunks next to the main file.
+/// A file, other than the main file, that contains chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenFile {
@@ -70,7 +70,7 @@ pub struct WrittenChunk {
     pub path: FieldPath,
     /// Uncompressed size, in bytes.
     pub size: u64,
-    /// Size of the record in the file without headers, in bytes.
+    /// Stored size of the record, in bytes, without headers.
     pub stored_size: u64,
     /// Compression of the record.
     pub compression: CompressionKind,
