@@ -42,8 +42,8 @@ pub struct ConvertReport {
     pub output_bytes: u64,
     /// Notes for the user, one line each.
     pub notes: Vec<String>,
-    /// Files of an earlier split to the same output that were removed because overwriting is
-    /// allowed.
+    /// Files that were removed because overwriting is allowed. They are the files of an earlier
+    /// split to the same output.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub removed_files: Vec<PathBuf>,
 }

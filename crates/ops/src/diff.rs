@@ -152,7 +152,7 @@ pub struct MessageDifference {
     pub how: String,
 }
 
-/// A difference between the tensors with one name.
+/// A difference between the tensors that have the same name in the two inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

@@ -125,8 +125,8 @@ pub struct EditReport {
     pub stripped: u64,
     /// Total size of the removed contents of values and tensors, in bytes.
     pub stripped_bytes: u64,
-    /// Files of an earlier split to the same output that were removed because
-    /// [`force`](EditOptions::force) is set.
+    /// Files that were removed because [`force`](EditOptions::force) is set. They are the files of
+    /// an earlier split to the same output.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub removed_files: Vec<PathBuf>,
     /// Notes for the user, one line each.
@@ -191,7 +191,7 @@ impl Strip {
     }
 }
 
-/// Writes a copy of a message in which large values are empty.
+/// Writes a copy of a message without the contents of its large values.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};

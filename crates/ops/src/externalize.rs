@@ -40,12 +40,12 @@ pub struct ExternalizeReport {
     pub model_bytes: Option<u64>,
     /// Total size of the moved constants, in bytes. Several equal constants count as one.
     pub stored_bytes: u64,
-    /// Large constants that were moved or, without output, would be moved.
+    /// Large constants that were moved or, if nothing was written, would be moved.
     pub moved: Vec<Constant>,
     /// Large constants that can't be moved, each with the reason.
     pub left_in: Vec<LeftIn>,
-    /// Files in the output folder that the output doesn't use, left over from a model that was
-    /// externalized to that folder earlier.
+    /// Files in the output folder that the new model doesn't use. They are left over from a model
+    /// that was externalized to that folder earlier.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::paths"))]
     pub stale: Vec<PathBuf>,
     /// True if the model maps the constants into memory, from files at absolute paths.
@@ -61,7 +61,7 @@ pub struct ExternalizeReport {
 pub struct Constant {
     /// Index of the meta graph that contains the constant.
     pub meta_graph: usize,
-    /// Name of the function that contains the constant; `None` if the graph contains it directly.
+    /// Name of the function whose body contains the constant; `None` for the main graph.
     pub function: Option<String>,
     /// Name of the node that holds the constant.
     pub node: String,

@@ -28,7 +28,8 @@ pub enum Info {
     Format(FormatInfo),
 }
 
-/// The description of a message in one file, from the file's trailer if it has one.
+/// The description of a message in one file. If the file has a trailer, the trailer provides the
+/// description.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -83,7 +84,8 @@ pub struct MessageInfo {
     pub chunks: Vec<ChunkInfo>,
 }
 
-/// A file, other than the main file, that contains chunks of a message. The main file names it.
+/// A file, other than the main file, that contains chunks of a message. The main file contains the
+/// path of each such file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -116,8 +118,7 @@ pub struct ChunkInfo {
     /// Indices of the first few other chunks in the same record or record chunk.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub shared_with: Vec<u64>,
-    /// Number of other chunks, in the same record or record chunk, that are missing from
-    /// `shared_with`.
+    /// Number of other chunks in the same record or record chunk, beyond those in `shared_with`.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub shared_with_more: usize,
     /// Compression of the chunk; `None` if the record chunk's header wasn't read.

@@ -83,8 +83,8 @@ pub struct Layout {
     /// Layouts of the other files with chunks of the message.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub other_files: Vec<FileLayout>,
-    /// Error about the damage at which the layout ends; `None` if none was found. Damage in the data
-    /// of records isn't found.
+    /// Error that describes the damage at which the layout ends; `None` if no damage was found. The
+    /// data of records isn't checked for damage.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub damage: Option<Error>,
 }
@@ -137,7 +137,8 @@ pub struct Region {
     pub data_bytes: u64,
     /// Number of padding bytes in the region.
     pub fill_bytes: u64,
-    /// Compression of the region's records; `None` if there are no records, or it is unknown.
+    /// Compression of the region's records; `None` if there are no records, or the compression is
+    /// unknown.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub compression: Option<String>,
     /// Parts of the region, if [requested](LayoutOptions::parts).

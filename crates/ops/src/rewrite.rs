@@ -126,8 +126,8 @@ pub struct RewriteReport {
     /// Number of chunks that were copied without recompressing them; `None` if the output isn't in
     /// chunks.
     pub copied_chunks: Option<usize>,
-    /// Files of an earlier split to the same output that were removed because overwriting is
-    /// allowed.
+    /// Files that were removed because overwriting is allowed. They are the files of an earlier
+    /// split to the same output.
     #[cfg_attr(
         feature = "serde",
         serde(

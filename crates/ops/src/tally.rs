@@ -56,7 +56,8 @@ impl TallyOptions {
 pub struct Tally {
     /// Number of values that the query selects.
     pub count: u64,
-    /// Sums over all values, one for each path to sum, in the order of the options.
+    /// Sums over all selected values, one for each path to sum, in the order of
+    /// [`TallyOptions::sum`].
     pub sums: Vec<Total>,
     /// Groups in descending order of their first sum or, without sums, of their count. Empty if the
     /// options have no paths to group by.
@@ -68,12 +69,13 @@ pub struct Tally {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TallyGroup {
-    /// Content that all values of the group have at each path to group by, as text and in the order
-    /// of the options; `None` for an absent field.
+    /// Contents that the group's values have in common, as text: one for each path to group by, in
+    /// the order of [`TallyOptions::by`]; `None` for an absent field.
     pub by: Vec<Option<String>>,
     /// Number of values in the group.
     pub count: u64,
-    /// Sums over the group's values, one for each path to sum, in the order of the options.
+    /// Sums over the group's values, one for each path to sum, in the order of
+    /// [`TallyOptions::sum`].
     pub sums: Vec<Total>,
 }
 
@@ -119,8 +121,8 @@ impl Total {
     }
 }
 
-/// Counts the values that a query selects and sums numbers inside them, in total and for each
-/// group. `names` contains the rules that give names to list elements.
+/// Counts the values that a query selects, and sums numbers inside these values, in total and for
+/// each group. `names` contains the rules that give names to list elements.
 ///
 /// # Errors
 ///

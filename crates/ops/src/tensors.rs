@@ -8,7 +8,8 @@ use proto_splitter_core::{Error, Result};
 
 use crate::error_place::at;
 
-/// The result of [`tensors`], which doesn't contain the listed tensors.
+/// The result of [`tensors`]: the number and total size of the tensors, without the tensors
+/// themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -42,7 +43,8 @@ pub struct TensorEntry {
     pub lod: Vec<Vec<u64>>,
     /// Size of the tensor, in bytes.
     pub bytes: u64,
-    /// Location of the bytes: a path in the message, or a file or archive entry with an offset.
+    /// Location of the tensor's bytes: a path in the message, or a file or archive entry with an
+    /// offset.
     pub location: String,
 }
 

@@ -119,8 +119,8 @@ impl MeasuredTree {
         }
     }
 
-    /// Returns at most `most` of the largest parts of a message, like [`SizeTree::largest`].
-    /// Returns none for an archive.
+    /// Returns the largest parts of a message, up to `most` of them, like [`SizeTree::largest`].
+    /// Returns no parts for an archive.
     pub fn largest(&self, most: usize) -> Vec<LargePart> {
         match &self.measured {
             Measured::Message { tree, .. } => tree.largest(most),

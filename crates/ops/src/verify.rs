@@ -112,7 +112,7 @@ pub struct VerifyReport {
     pub file: PathBuf,
     /// True if no problems were found.
     pub ok: bool,
-    /// Extent and findings of the checks.
+    /// Checks that were made, and their findings.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub checked: Checked,
     /// Statistics about the message; `None` unless the whole message was parsed.
@@ -139,7 +139,7 @@ pub struct VerifyReport {
     pub warnings: Vec<String>,
 }
 
-/// The extent and the findings of the checks.
+/// The checks that were made, and their findings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[non_exhaustive]
@@ -190,7 +190,7 @@ pub enum Checked {
 pub struct CheckedVariables {
     /// Number of tensors in the variables' files.
     pub tensors: u64,
-    /// Total size of the tensors, in bytes. All of these bytes were compared with checksums.
+    /// Total size of the tensors, in bytes. The checksums of all tensors were verified.
     pub bytes: u64,
 }
 
@@ -238,8 +238,8 @@ pub enum Agreement {
 /// # Errors
 ///
 /// - [`ErrorKind::SchemaNeeded`] if parsing is requested but the message's type is unknown.
-/// - [`ErrorKind::InvalidConfig`] if there is no message to parse or compare, or the original isn't
-///   a message in one piece.
+/// - [`ErrorKind::InvalidConfig`] if there is no message to parse or compare, or the [original
+///   message](VerifyOptions::against) isn't in one piece.
 /// - Any error if something can't be read, or the work was cancelled.
 pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     let asks_for_message = options.deep || options.against.is_some();

@@ -31,8 +31,9 @@ use crate::splitter::{ModelSplitter, PROGRAM_DESC, ProgramDescSplitter};
 use crate::stream::{Layout, StreamKind, len};
 use crate::{NAMES, variables};
 
-/// Paddle models. A model consists of a program (`.pdmodel`, `__model__`, or the `.json` that
-/// Paddle 3.x writes) and its parameters (`.pdiparams`, `__params__`, or one file per parameter).
+/// The format of Paddle models. A model consists of a program (`.pdmodel`, `__model__`, or the
+/// `.json` that Paddle 3.x writes) and its parameters (`.pdiparams`, `__params__`, or one file per
+/// parameter).
 ///
 /// A model can be opened by its folder, or by the name of any of its files. It is both a message of
 /// type [`MODEL`] and an archive of its parameters. A program is opened as just a `ProgramDesc` if
@@ -402,7 +403,7 @@ fn dtype(of: Type) -> DType {
         })
 }
 
-/// Converts an element type to Paddle's data type; `None` if Paddle has no such type.
+/// Returns Paddle's data type for an element type; `None` if Paddle has no such type.
 ///
 /// ```
 /// use proto_splitter_core::tensor::DType;

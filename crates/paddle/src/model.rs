@@ -222,8 +222,8 @@ impl PaddleModel {
         Some(part)
     }
 
-    /// Returns all variables of the program's `ProgramDesc`, block by block. Empty if the program
-    /// is missing or JSON.
+    /// Returns all variables of the program's `ProgramDesc`, block by block. Empty if there is no
+    /// program, or the program is in JSON.
     #[must_use]
     pub fn variables(&self) -> &[PaddleVariable] {
         &self.variables
@@ -254,7 +254,7 @@ impl PaddleModel {
     }
 
     /// Returns the parameter with this counter, and the file that contains it. The counter is the
-    /// parameter's index in the order of all files and their parameters, starting at 0.
+    /// parameter's index, starting at 0, in the order of [`parameters`](Self::parameters).
     #[must_use]
     pub fn parameter_at(&self, counter: usize) -> Option<(&ParameterFile, &Parameter)> {
         let (file, within) = self.index.place(counter)?;

@@ -65,12 +65,12 @@ impl PaddleWriteOptions {
 
     /// Sets whether the output may be written to a folder that already has files. Default: false.
     ///
-    /// Only files with the same names as written files are replaced, after all files were written
-    /// completely. The program is replaced last. Other files are unchanged. If the folder has
-    /// another file that readers would take for a part of the written model, no file is replaced,
-    /// and the error names that file. Next to a `__model__`, this applies to a `__params__`. Next
-    /// to a `.pdmodel` or `.json`, it applies to a `.pdiparams`, a `.pdiparams.info` and the other
-    /// kind of program, if they have the same prefix.
+    /// Existing files with the same names as written files are replaced once all files have been
+    /// written completely, the program last. Other files are unchanged. If readers would take one
+    /// of the other files for a part of the written model, nothing is replaced, and the error names
+    /// that file. Next to a `__model__`, such a file is a `__params__`. Next to a `.pdmodel` or
+    /// `.json`, it is a `.pdiparams`, a `.pdiparams.info` or the other kind of program, with the
+    /// same prefix.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
@@ -109,13 +109,13 @@ pub struct WrittenModel {
     /// Paths of all written files, the program first.
     pub files: Vec<PathBuf>,
     /// Names of original files that were omitted, since they don't fit the
-    /// [arrangement](Arrangement). This applies to a `.pdiparams.info`, which belongs to a file
-    /// with all parameters. Paddle runs a model without it.
+    /// [arrangement](Arrangement). A `.pdiparams.info` is omitted if each parameter is written to a
+    /// separate file. Paddle can run a model without a `.pdiparams.info`.
     pub left_out: Vec<String>,
 }
 
-/// Writes the files of a model to a folder, in another arrangement. The folder is written
-/// atomically.
+/// Writes the files of a model to a folder, in the arrangement that the options set. The folder is
+/// written atomically.
 ///
 /// Data, LoD and rows are streamed, so memory use doesn't depend on their size.
 ///
@@ -148,8 +148,8 @@ pub fn convert(
 /// # Errors
 ///
 /// The errors of [`convert`]; [`ErrorKind::InvalidMessage`] if the file isn't a message of type
-/// [`MODEL`], or the message's fields aren't in the order of their numbers; any error from a
-/// chunked file.
+/// [`MODEL`], or the message's fields aren't in the order of their numbers; any error from reading
+/// a chunked file.
 pub fn write_model(
     message: impl AsRef<Path>,
     folder: impl AsRef<Path>,

@@ -31,7 +31,8 @@ impl Parameter {
         self.name.as_deref()
     }
 
-    /// Returns the parameter's stream, which has the locations of its parts in the file.
+    /// Returns the parameter's stream, which contains the positions of the stream's parts in the
+    /// file.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         &self.stream
@@ -73,16 +74,16 @@ pub struct ParameterFile {
 impl ParameterFile {
     /// Opens a file that contains all parameters. `specs` come from the
     /// [program](crate::parameters). They name the streams in order, and each stream must match its
-    /// spec. If `specs` is `None`, the kind of each stream is detected: a dense tensor, selected
-    /// rows or a vocabulary, whichever is valid first. If `layout` is `None`, the layout in which
-    /// the whole file is valid is used.
+    /// spec. If `specs` is `None`, the kind of each stream is the first of these that is valid:
+    /// dense tensor, selected rows, vocabulary. If `layout` is `None`, the layout in which the
+    /// whole file is valid is used.
     ///
     /// # Errors
     ///
-    /// Each error names the file, the parameter and the offset. The errors of [`Stream::read`] for
-    /// a stream; [`ErrorKind::InvalidMessage`] if there are fewer streams than `specs`, if bytes
-    /// follow the last stream, or if a stream's type or dims differ from its spec;
-    /// [`ErrorKind::Io`] if the file can't be opened or read.
+    /// The errors of [`Stream::read`]; [`ErrorKind::InvalidMessage`] if there are fewer streams
+    /// than `specs`, if bytes follow the last stream, or if a stream's type or dims differ from its
+    /// spec; [`ErrorKind::Io`] if the file can't be opened or read. Each error names the file, the
+    /// parameter and the offset.
     pub fn open(
         path: impl AsRef<Path>,
         specs: Option<&[ParameterSpec]>,

@@ -69,7 +69,7 @@ impl ConversionOptions {
         self
     }
 
-    /// Sets the options for writing chunks. A form without chunks uses only their
+    /// Sets the options for writing chunks. For a form without chunks, the only options used are
     /// [`force`](SplitOptions::force), [`threads`](SplitOptions::threads) and
     /// [`progress`](SplitOptions::progress). Default: [`SplitOptions::new`].
     #[must_use]

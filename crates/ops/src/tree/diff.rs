@@ -47,8 +47,8 @@ pub struct SizeChange {
     pub what: WhatChanged,
     /// Path of the field, list element or map entry, from the root of the message.
     pub path: String,
-    /// True if the change is in one list element or map entry, false if it is in all values at the
-    /// path.
+    /// True for a change in one list element or map entry; false for the total change in all values
+    /// at the path.
     pub member: bool,
     /// Name of the list element or map entry; `None` if there is none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -65,18 +65,18 @@ pub struct SizeChange {
     /// Size in the new message, in bytes; `None` if the new message isn't known to contain the
     /// value.
     pub new_size: Option<u64>,
-    /// Number of values in the old message; `None` for a list element, a map entry or an absent
-    /// field.
+    /// Number of values that the field has in the old message; `None` for a list element, a map
+    /// entry or an absent field.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub old_count: Option<u64>,
-    /// Number of values in the new message; `None` for a list element, a map entry or an absent
-    /// field.
+    /// Number of values that the field has in the new message; `None` for a list element, a map
+    /// entry or an absent field.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub new_count: Option<u64>,
-    /// Upper bound, in bytes, on the size of a list element or map entry that was found in only one
-    /// message. The other message may also contain it, with at most this size, since only the
-    /// largest elements and entries are compared. `None` if it was found in both messages, or is
-    /// certainly in only one.
+    /// Maximum size, in bytes, that the list element or map entry can have in the message in which
+    /// it wasn't found. That message may contain it nevertheless, since only the largest elements
+    /// and entries are compared. `None` if it was found in both messages, or is certainly in only
+    /// one.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub unseen_up_to: Option<u64>,
     /// Last step of the path.

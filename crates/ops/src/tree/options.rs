@@ -20,9 +20,9 @@ impl TreeOptions {
         TreeOptions::default()
     }
 
-    /// Sets the path of the part to measure: one value, or all values on one line of a tree, such
-    /// as `graph_def.node[*]`. For an archive, the path consists of the first components of the
-    /// entries' names. Default: empty, which selects the whole input.
+    /// Sets the path of the part to measure: one value, or all values that a tree lists as one
+    /// line, such as `graph_def.node[*]`. For an archive, the path consists of the first components
+    /// of the entries' names. Default: empty, which selects the whole input.
     #[must_use]
     pub fn start(mut self, path: impl Into<String>) -> Self {
         self.start = path.into();
@@ -117,8 +117,8 @@ impl TreeLimits {
         self
     }
 
-    /// Sets the maximum number of elements or map entries to list for each field, and of fields to
-    /// list for each message. Default: 10.
+    /// Sets the limit that applies both to the number of listed elements or map entries of each
+    /// field, and to the number of listed fields of each message. Default: 10.
     #[must_use]
     pub const fn top(mut self, count: usize) -> Self {
         self.top = count;
@@ -144,8 +144,8 @@ impl TreeLimits {
         self.depth
     }
 
-    /// Returns the maximum number of elements or map entries to list for each field, and of fields
-    /// to list for each message.
+    /// Returns the limit that applies both to the number of listed elements or map entries of each
+    /// field, and to the number of listed fields of each message.
     pub const fn get_top(&self) -> usize {
         self.top
     }

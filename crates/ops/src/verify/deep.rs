@@ -16,7 +16,7 @@ const PIECE: u64 = 64 << 10;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Parsed {
-    /// Number of messages, including the outermost.
+    /// Number of messages: the outermost message and all messages nested in it.
     pub messages: u64,
     /// Number of fields in all messages.
     pub fields: u64,

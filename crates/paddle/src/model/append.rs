@@ -53,9 +53,9 @@ pub struct Appended {
 ///
 /// The errors of [`PaddleModel::open`](super::PaddleModel::open) for the program, and of
 /// [`append`](crate::append); [`ErrorKind::InvalidConfig`] if each parameter is in a separate file,
-/// if the file already has all parameters of the program, if the next parameter has another type or
-/// other dims, if a level of LoD doesn't divide the tensor, or if `data` has more bytes than the
-/// tensor.
+/// if the file already has all parameters of the program, if the tensor's type or dims differ from
+/// those of the next parameter, if a level of LoD isn't sorted or doesn't run from 0 to the number
+/// of items that it divides, or if `data` has more bytes than the tensor.
 pub fn append_to_model(
     path: impl AsRef<Path>,
     options: &PaddleOpenOptions,

@@ -92,8 +92,8 @@ impl PaddleModel {
     ///
     /// [`ErrorKind::SourceChanged`] if a file has changed since it was opened;
     /// [`ErrorKind::InvalidPath`] if a name isn't Unicode; [`ErrorKind::InvalidMessage`] if the
-    /// description of a tensor has a group or a field with the number 100. Paddle ignores both, but
-    /// the message can't represent them.
+    /// description of a tensor has a field with the number 100, or has a group. Paddle ignores
+    /// both, but the message can't represent them.
     pub fn source(&self) -> Result<Source> {
         let descriptor = descriptor_pool().get_message_by_name(MODEL);
         let descriptor = descriptor.ok_or_else(|| {

@@ -52,7 +52,8 @@ impl PaddleModel {
 
     /// Reads the data of all parameters like [`read_all`](Self::read_all), but into one buffer per
     /// parameter. Each buffer must have the size of its parameter's data. This is faster than
-    /// [`read_all`](Self::read_all) if the buffers' memory was used before.
+    /// [`read_all`](Self::read_all) if the buffers have been written to before, so that their
+    /// memory is already mapped.
     ///
     /// # Errors
     ///

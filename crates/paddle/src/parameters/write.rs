@@ -12,8 +12,8 @@ use crate::stream::{Layout, TensorSpec, write_stream, write_vocabulary};
 
 /// A writer for a parameter file. The file appears at its path when it is finished.
 ///
-/// The file doesn't contain the names of parameters. Paddle assumes that the order of the file's
-/// tensors is that of the program's parameters when sorted by name.
+/// The file doesn't contain the names of parameters. Paddle assumes that the tensors in the file
+/// are those of the program's parameters, in the order of the parameters' names.
 ///
 /// ```
 /// use proto_splitter_paddle::proto::framework::var_type::Type;
