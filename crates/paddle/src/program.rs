@@ -42,7 +42,7 @@ pub struct PaddleVariable {
     /// Number of the variable's kind in `VarType.Type`. Newer versions of Paddle may have kinds
     /// that [`kind`](Self::kind) doesn't support.
     pub kind_number: i32,
-    /// Number of the element type in `VarType.Type`; `None` if it isn't declared.
+    /// Number of the element type in the enum `VarType.Type`; `None` if the type isn't declared.
     pub dtype_number: Option<i32>,
     /// Size of each dimension, or -1 if it is unknown; `None` if the dims aren't declared.
     pub dims: Option<Vec<i64>>,
@@ -50,7 +50,7 @@ pub struct PaddleVariable {
     pub lod_level: i32,
     /// True if the variable's value persists between runs of the program, like that of a parameter.
     pub persistable: bool,
-    /// Byte range of the variable's `VarDesc` in the program.
+    /// Byte range of the variable's `VarDesc` in the serialized program.
     pub place: Range<u64>,
     /// Location of the variable's value; `None` unless the variable is a parameter of an open
     /// model.
@@ -78,14 +78,14 @@ impl Stored {
 }
 
 impl PaddleVariable {
-    /// Returns the variable's kind; `None` if its number is unknown.
+    /// Returns the variable's kind; `None` if the number of the kind is unknown.
     #[must_use]
     pub fn kind(&self) -> Option<Type> {
         Type::try_from(self.kind_number).ok()
     }
 
-    /// Returns the type of the variable's elements; `None` if it isn't declared or its number is
-    /// unknown.
+    /// Returns the type of the variable's elements; `None` if the type isn't declared, or the
+    /// number of the type is unknown.
     #[must_use]
     pub fn dtype(&self) -> Option<Type> {
         Type::try_from(self.dtype_number?).ok()
@@ -106,8 +106,8 @@ impl PaddleVariable {
         data_size(&dims, element_size(self.dtype()?)?)
     }
 
-    /// Returns true if Paddle saves the variable's value: the variable is persistable, and isn't a
-    /// feed, a fetch, a reader or raw.
+    /// Returns true if Paddle saves the variable's value: the variable is persistable, and its kind
+    /// isn't `FeedMinibatch`, `FetchList`, `Reader` or `Raw`.
     #[must_use]
     pub fn is_parameter(&self) -> bool {
         use Type::{FeedMinibatch, FetchList, Raw, Reader};

@@ -12,9 +12,9 @@ pub const PROGRAM_DESC: &str = "paddle.framework.proto.ProgramDesc";
 
 /// A splitter for `ProgramDesc`, which moves large parts to separate chunks.
 ///
-/// Large parts may be the values of ops' attributes (constants, the engine of a subgraph, the call
-/// stack of every op), and series of consecutive variables, ops and blocks. The largest parts are
-/// cut first. The bytes of all parts are unchanged.
+/// Such a part may be the value of an op's attribute (such as a constant, the engine of a subgraph,
+/// or the op's call stack), or a series of consecutive variables, ops or blocks. The largest parts
+/// are moved first. The bytes of all parts are unchanged.
 ///
 /// ```
 /// use proto_splitter_core::split::{SplitExt, SplitOptions};

@@ -104,8 +104,8 @@ impl Stream {
         &self.dims
     }
 
-    /// Returns the byte range of the whole stream. In the sized layout, this includes the stream's
-    /// size, which precedes it.
+    /// Returns the byte range of the whole stream. In the sized layout, the range includes the size
+    /// field at the start of the stream.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.range.clone()

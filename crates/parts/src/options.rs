@@ -65,8 +65,8 @@ impl PartOptions {
         self
     }
 
-    /// Sets the access to the stores of the objects that the plan names by URL. Default: `None`, so
-    /// that only files can be read and written.
+    /// Sets the access to object stores, for the objects that the plan names by URL. Default:
+    /// `None`, so that only files can be read and written.
     #[must_use]
     pub fn objects(mut self, objects: impl Into<Option<Arc<dyn Objects>>>) -> Self {
         self.objects = objects.into();
@@ -100,8 +100,8 @@ impl PartOptions {
         &self.limits
     }
 
-    /// Returns the access to the stores of the objects that the plan names by URL; `None` if only
-    /// files can be read and written.
+    /// Returns the access to object stores, for the objects that the plan names by URL; `None` if
+    /// only files can be read and written.
     pub const fn get_objects(&self) -> Option<&Arc<dyn Objects>> {
         self.objects.as_ref()
     }

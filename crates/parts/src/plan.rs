@@ -99,7 +99,8 @@ impl Planner {
         PartsPlan::new(Work::Split(work))
     }
 
-    /// Plans the split of the message of the given type in an object, like [`PartsPlan::split`].
+    /// Plans the split of an object that contains a message of the given type, like
+    /// [`PartsPlan::split`].
     ///
     /// # Errors
     ///
@@ -152,10 +153,10 @@ impl Planner {
 }
 
 impl PartsPlan {
-    /// Plans the split of a message to `PREFIX.cpb` in at most `parts` parts, each of which writes
-    /// a separate file next to `PREFIX.cpb`. Planning reads only tags and lengths. There are more
-    /// parts if a [maximum file size](SplitOptions::max_file_size) requires more files, and fewer
-    /// parts if there are fewer chunks.
+    /// Plans the split of a message into `PREFIX.cpb`, in `parts` parts. Each part writes a
+    /// separate file next to `PREFIX.cpb`. Planning reads only the message's tags and lengths.
+    /// There are more parts if a [maximum file size](SplitOptions::max_file_size) requires more
+    /// files, and fewer parts if there are fewer chunks.
     ///
     /// Equal chunks are stored once in each part that contains them. The output is a `.cpb` even if
     /// the message is so small that it needs no cut.
@@ -164,10 +165,11 @@ impl PartsPlan {
     ///
     /// The errors of [`SplitExt::plan`](proto_splitter_core::split::SplitExt::plan);
     /// [`ErrorKind::InvalidConfig`] if the message is not in a file, or the profile isn't
-    /// [`Extended`](proto_splitter_core::split::Profile::Extended), which several files require;
-    /// [`ErrorKind::LimitExceeded`] if the result would have more than 100,000 files. Readers need
-    /// a larger [`max_files`](proto_splitter_core::merge::Limits::max_files) for a result with more
-    /// than [`DEFAULT_MAX_FILES`](proto_splitter_core::merge::DEFAULT_MAX_FILES) files.
+    /// [`Extended`](proto_splitter_core::split::Profile::Extended), the only profile that allows
+    /// several files; [`ErrorKind::LimitExceeded`] if the result would have more than 100,000
+    /// files. Readers need a larger [`max_files`](proto_splitter_core::merge::Limits::max_files)
+    /// for a result with more than
+    /// [`DEFAULT_MAX_FILES`](proto_splitter_core::merge::DEFAULT_MAX_FILES) files.
     pub fn split<P: ComposableSplitter + ?Sized>(
         splitter: &P,
         source: &Source,
@@ -244,7 +246,7 @@ impl PartsPlan {
     ///
     /// [`ErrorKind::InvalidMessage`] if the bytes are not a plan, or are inconsistent;
     /// [`ErrorKind::ChecksumMismatch`] if they are damaged; [`ErrorKind::UnsupportedVersion`] if
-    /// they have a later version.
+    /// the plan's version is later than this crate supports.
     pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<PartsPlan> {
         let bytes: Bytes = bytes.into();
         let invalid = |why: &dyn std::fmt::Display| {
@@ -287,7 +289,8 @@ impl PartsPlan {
         PartsPlan::from_bytes(read_file(path)?).map_err(|error| error.in_file(path))
     }
 
-    /// Writes the plan to a file, which appears completely or not at all.
+    /// Writes the plan to a file, which appears completely or not at all. Replaces an existing file
+    /// if `force` is true.
     ///
     /// # Errors
     ///
@@ -381,7 +384,8 @@ impl PartsPlan {
     /// [`ErrorKind::InvalidConfig`] if a report is missing, or belongs to another plan;
     /// [`ErrorKind::Io`] or [`ErrorKind::ChecksumMismatch`] if the file of a part is missing or
     /// differs from its report; [`ErrorKind::AlreadyExists`] if the target exists with other
-    /// content and the plan doesn't allow replacing it; [`ErrorKind::SourceChanged`].
+    /// content and the plan doesn't allow replacing it; [`ErrorKind::SourceChanged`] if the input
+    /// has changed since the plan was made.
     pub fn commit(&self, reports: &[PartReport], options: &PartOptions) -> Result<Committed> {
         let outcomes = of_all_parts(reports, &self.id, self.parts())?;
         match &self.work {

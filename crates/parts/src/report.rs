@@ -74,7 +74,7 @@ impl PartReport {
         self.message.result.as_ref()
     }
 
-    /// Returns the serialized report, for [`PartsPlan::commit`](crate::PartsPlan::commit).
+    /// Returns the serialized report, which [`from_bytes`](Self::from_bytes) parses.
     pub fn to_bytes(&self) -> Vec<u8> {
         with_checksum(self.message.encode_to_vec())
     }
@@ -84,7 +84,8 @@ impl PartReport {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidMessage`] if the bytes are not a report; [`ErrorKind::ChecksumMismatch`]
-    /// if they are damaged; [`ErrorKind::UnsupportedVersion`] if they have a later version.
+    /// if they are damaged; [`ErrorKind::UnsupportedVersion`] if the report's version is later than
+    /// this crate supports.
     pub fn from_bytes(bytes: &[u8]) -> Result<PartReport> {
         let invalid = |why: &dyn std::fmt::Display| {
             let message = format!("not the report of a part: {why}");

@@ -15,12 +15,12 @@ use proto_splitter_core::part_work::folder;
 use proto_splitter_core::proto::chunk_metadata::ExternalFile;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Storage for the files that the parts of a split write, before and after the commit: a folder
-/// that all hosts see ([`FolderStore`]), or an object store.
+/// A store of the files that the parts of a split write. It is a folder that all hosts see
+/// ([`FolderStore`]), or an object store. It holds the files both before and after the commit.
 ///
-/// The file of a part is written on the host that runs the part. Once it is complete, it is stored
-/// under a name that depends on its content. Therefore, storing a file twice has no further effect,
-/// and a part never replaces a file that another plan or an existing main file needs.
+/// The file of a part is written on the host that runs the part. Once the file is complete, it is
+/// stored under a name that depends on its content. Therefore, storing a file twice has no further
+/// effect, and a part never replaces a file that another plan or an existing main file needs.
 pub trait PartStore: Sync {
     /// Creates the file that a part writes, without storing it yet. The file gets no permissions
     /// that the input files don't have.

@@ -35,10 +35,10 @@ impl std::fmt::Display for Codec {
     }
 }
 
-/// The options for writing a file that both `record-file` and the `riegeli` crate support.
+/// The writer options that both `record-file` and the `riegeli` crate support.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Compression.
+    /// Compression of the chunks.
     pub codec: Codec,
     /// Total size of the records that share a chunk, in bytes.
     pub chunk_size: u64,
@@ -108,7 +108,7 @@ impl Settings {
     }
 }
 
-/// Writes a file with `record-file`, flushed after every `flush_every` records.
+/// Writes a file with `record-file`, and flushes it after every `flush_every` records.
 ///
 /// # Errors
 ///
@@ -128,7 +128,7 @@ pub fn write_ours(
     Ok(writer.finish()?)
 }
 
-/// Writes a file with the `riegeli` crate, flushed after every `flush_every` records.
+/// Writes a file with the `riegeli` crate, and flushes it after every `flush_every` records.
 ///
 /// # Errors
 ///
@@ -150,7 +150,7 @@ pub fn write_theirs(
     Ok(out)
 }
 
-/// A record and its position: the offset of its chunk, and its index in the chunk.
+/// The offset of a record's chunk, the record's index in the chunk, and the record.
 pub type Positioned = (u64, u64, Vec<u8>);
 
 /// Reads a file with `record-file`.

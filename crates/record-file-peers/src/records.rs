@@ -5,13 +5,13 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Creates the sequence that `seed` determines.
+    /// Creates a sequence that depends only on `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// Returns the next number.
+    /// Returns the next random number.
     pub fn draw(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -19,7 +19,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Returns a number below `bound`.
+    /// Returns the next random number, scaled to be below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.draw()) * u128::from(bound)) >> 64) as u64
     }
@@ -33,7 +33,8 @@ impl Random {
     }
 }
 
-/// Returns workload (a): records of normally distributed float32 values, with `bytes` bytes each.
+/// Returns workload (a): `count` records of `bytes` bytes each, which consist of normally
+/// distributed float32 values.
 #[must_use]
 pub fn floats(count: usize, bytes: usize) -> Vec<Vec<u8>> {
     let mut random = Random::new(1);
@@ -44,7 +45,8 @@ pub fn floats(count: usize, bytes: usize) -> Vec<Vec<u8>> {
     (0..count).map(floats).collect()
 }
 
-/// Returns workload (b): the values of [`floats`], rounded to multiples of 0.5.
+/// Returns workload (b): the records that [`floats`] returned, with each value rounded to a
+/// multiple of 0.5.
 #[must_use]
 pub fn quantised(floats: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let halves = |value: &[u8; 4]| {

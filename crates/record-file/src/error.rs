@@ -191,8 +191,8 @@ impl Error {
         self.inner.offset
     }
 
-    /// Returns whether the stored data is damaged: corrupt, truncated, with a wrong hash, or not a
-    /// record file.
+    /// Returns true if the error means that the stored data is damaged: it is corrupt or truncated,
+    /// has a wrong hash, or isn't a record file.
     #[must_use]
     pub fn is_corrupt(&self) -> bool {
         matches!(

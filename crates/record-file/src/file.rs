@@ -151,13 +151,13 @@ impl<S: ReadAt> RecordFile<S> {
         })
     }
 
-    /// Returns the size of the file when it was opened, in bytes.
+    /// Returns the size that the file had when it was opened, in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Restricts reading to the projected fields of the records in transposed chunks.
+    /// Makes the file read only the fields in `projection` from records in transposed chunks.
     ///
     /// The length of a projected record is known only after decoding, so
     /// [`record_len`](Self::record_len) decodes the record.

@@ -2,8 +2,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
-/// The metadata of a file, which describes the file and its records: the message
-/// `riegeli.RecordsMetadata`.
+/// The metadata of a file: the message `riegeli.RecordsMetadata`, which describes the file and its
+/// records.
 ///
 /// ```text
 /// 1   file_comment           string

@@ -1,10 +1,10 @@
 //! Limits and options for readers.
 use crate::error::{Error, ErrorKind, Result};
 
-/// Default limit on the memory for one record chunk in a reader, in bytes.
+/// Default limit on the memory that a reader uses for one chunk of records, in bytes.
 pub const DEFAULT_MAX_CHUNK_MEMORY: u64 = 2 << 30;
-/// Default limit on the decompression window of streams, as the base-2 logarithm of a size in
-/// bytes.
+/// Default limit on the decompression window of data that is decoded as a stream, as the base-2
+/// logarithm of a size in bytes.
 pub const DEFAULT_MAX_WINDOW_LOG: u32 = 27;
 /// Default minimum size of chunks and records that are streamed if possible, in bytes.
 pub const DEFAULT_STREAM_FROM: u64 = 8 << 20;
@@ -39,9 +39,9 @@ impl ReaderOptions {
         }
     }
 
-    /// Limits the memory for one record chunk, decoded or stored, in bytes. Default:
-    /// [`DEFAULT_MAX_CHUNK_MEMORY`]. A single larger record can still be streamed, or read into the
-    /// caller's buffer.
+    /// Limits the memory for one chunk of records, in bytes. Neither the stored nor the decoded
+    /// chunk may be larger. Default: [`DEFAULT_MAX_CHUNK_MEMORY`]. A larger record in its own chunk
+    /// can still be streamed, or read into the caller's buffer.
     #[must_use]
     pub const fn max_chunk_memory(mut self, bytes: u64) -> Self {
         self.max_chunk_memory = bytes;
@@ -79,7 +79,8 @@ impl ReaderOptions {
         self
     }
 
-    /// Returns the maximum memory for one record chunk, decoded or stored, in bytes.
+    /// Returns the maximum size of a chunk of records in memory, whether stored or decoded, in
+    /// bytes.
     pub const fn get_max_chunk_memory(&self) -> u64 {
         self.max_chunk_memory
     }

@@ -48,7 +48,8 @@ impl RecordPosition {
     /// Returns the position of the record at `record_index` in the chunk that begins at
     /// `chunk_begin`.
     ///
-    /// If the numeric form doesn't fit in 64 bits, the index is reduced until it does.
+    /// If the [numeric form](Self::numeric) of the position wouldn't fit in 64 bits, the index is
+    /// reduced so that it does.
     #[must_use]
     pub const fn new(chunk_begin: u64, record_index: u64) -> Self {
         let most = u64::MAX - chunk_begin;
@@ -81,7 +82,8 @@ impl RecordPosition {
     }
 
     /// Returns a byte form that sorts in the same order as the positions: the chunk's offset and
-    /// the record's index, each in big-endian order with its length in the leading bits.
+    /// the record's index, each as a big-endian integer with the integer's length in the leading
+    /// bits.
     #[must_use]
     pub fn to_bytes(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(18);

@@ -192,11 +192,10 @@ impl<I: RecordInput> RecordReader<I> {
         self
     }
 
-    /// Restricts reading to the projected fields of the records in transposed chunks, starting with
-    /// the next record.
+    /// Makes the reader read only the fields in `projection` from records in transposed chunks,
+    /// starting with the next record.
     ///
-    /// A plain stream can't go back, so for a stream the projection must be set before the first
-    /// read.
+    /// For a plain stream, which can't go back, the projection must be set before the first read.
     ///
     /// # Examples
     ///
@@ -231,7 +230,7 @@ impl<I: RecordInput> RecordReader<I> {
         &self.input.inner
     }
 
-    /// Returns the position of the next record, or the position of the chunk's end if the chunk has
+    /// Returns the position of the next record, or the end of the current chunk if that chunk has
     /// no more records.
     #[must_use]
     pub fn position(&self) -> RecordPosition {
@@ -255,7 +254,7 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// # Errors
     ///
-    /// Any kind of damage, unless there is a [callback](Self::on_damage), including
+    /// Without a [callback](Self::on_damage), any kind of damage, including
     /// [`Truncated`](crate::ErrorKind::Truncated) if the file ends inside a chunk, and
     /// [`NotARecordFile`](crate::ErrorKind::NotARecordFile) if the file lacks the signature of
     /// record files. [`Io`](crate::ErrorKind::Io) if the input fails.

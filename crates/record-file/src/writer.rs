@@ -42,9 +42,10 @@ use streamed::Source;
 ///
 /// A writer holds the records of a chunk and their compressed form, once for each of its
 /// [threads](WriterOptions::threads), and a few MiB in addition. A record in its own chunk is
-/// copied only if a thread encodes it, but its compressed form is held, because the header before
-/// it contains its length and hash. If the output can seek back to fill in a header, as files can,
-/// call [`seekable`](Self::seekable) to make the writer stream large records.
+/// copied only if a thread encodes it, but the record's compressed form is held, because the chunk
+/// header, which is written first, contains the length and hash of that form. If the output can
+/// seek back to fill in a header, as files can, call [`seekable`](Self::seekable) to make the
+/// writer stream large records.
 ///
 /// # Examples
 ///
@@ -191,7 +192,8 @@ impl<W: Write> RecordWriter<W> {
         self.attempt(|writer| writer.add(parts))
     }
 
-    /// Writes a record in its own chunk, with its own compression, and returns its position.
+    /// Writes a record in its own chunk, with its own compression, and returns the record's
+    /// position.
     ///
     /// # Errors
     ///
@@ -372,8 +374,9 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Returns the size of the most recently written chunk's data, in bytes, as given in the
-    /// chunk's header: after compression and without headers. Returns 0 before the first chunk.
+    /// Returns the size of the most recently written chunk's data, in bytes. The chunk's header
+    /// contains this size. It is the size after compression, without the chunk header and block
+    /// headers. Returns 0 before the first chunk.
     ///
     /// # Examples
     ///

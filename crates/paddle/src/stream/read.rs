@@ -59,7 +59,7 @@ impl Stream {
             .collect()
     }
 
-    /// Reads the row numbers of SelectedRows. Returns an empty list for other kinds.
+    /// Reads the row numbers of SelectedRows. Returns an empty list for streams of other kinds.
     ///
     /// # Errors
     ///
@@ -75,12 +75,12 @@ impl Stream {
 
     /// Checks the content that isn't checked when the header is read. The offsets of each LoD level
     /// must begin with 0, not decrease, and end with the number of items that the level divides.
-    /// Row numbers must be below the height, and words must be Unicode.
+    /// Row numbers must be below the height, and words must be UTF-8.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] with the offset of the first invalid number;
-    /// [`ErrorKind::Io`].
+    /// [`ErrorKind::InvalidMessage`] with an offset if the content is invalid;
+    /// [`ErrorKind::LimitExceeded`] if a word is larger than 1 MiB; [`ErrorKind::Io`].
     pub fn verify(&self, source: &dyn ReadAt) -> Result<()> {
         let levels = self.parts.lod.iter().enumerate();
         for (at, level) in levels {

@@ -68,12 +68,12 @@ where
 
 impl Stream {
     /// Reads the words of a vocabulary and their IDs, in file order. Returns an empty list for
-    /// other kinds.
+    /// streams of other kinds.
     ///
     /// # Errors
     ///
-    /// Each error names the offset. [`ErrorKind::InvalidMessage`] if a word isn't Unicode;
-    /// [`ErrorKind::LimitExceeded`] if a word is larger than 1 MiB; [`ErrorKind::Io`].
+    /// Each error names the offset at which it occurred. [`ErrorKind::InvalidMessage`] if a word
+    /// isn't UTF-8; [`ErrorKind::LimitExceeded`] if a word is larger than 1 MiB; [`ErrorKind::Io`].
     pub fn words(&self, source: &dyn ReadAt) -> Result<Vec<(String, i32)>> {
         let mut words = Vec::new();
         self.for_each_word(source, |text, number| words.push((text.to_owned(), number)))?;

@@ -22,7 +22,7 @@ impl Watch for Run {
 
 impl<S: ReadAt> RecordFile<S> {
     /// Reads records, each into its own buffer, which must have the length of the record. The
-    /// options contain the [number of threads](crate::ReaderOptions::threads).
+    /// [number of threads](crate::ReaderOptions::threads) is set in the options of the file.
     ///
     /// If consecutive requests are for records in the same chunk, the records are read together,
     /// and the chunk is decoded once. A record in its own chunk is read directly into its buffer,

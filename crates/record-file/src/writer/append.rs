@@ -62,8 +62,8 @@ impl<W: Write> RecordWriter<W> {
 }
 
 impl<W: Write + Seek> RecordWriter<W> {
-    /// Creates a writer that continues the file `inner` at its end. An empty file becomes a new
-    /// file.
+    /// Creates a writer that continues the file `inner` at its end. If `inner` is empty, begins a
+    /// new record file.
     ///
     /// # Errors
     ///

@@ -213,14 +213,14 @@ impl<W: Write> RecordWriter<W> {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Writes an encoded record, whose data is read from `data`, and returns its position.
+    /// Writes an encoded record, whose data is read from `data`, and returns the record's position.
     ///
     /// # Errors
     ///
-    /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if `data` has fewer bytes than the encoded
-    /// data; [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the data isn't the encoded
-    /// data; [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error, every later
-    /// write fails.
+    /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if `data` has fewer bytes than
+    /// [`EncodedRecord::encode`] wrote; [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if
+    /// the bytes differ from those that `encode` wrote; [`Io`](crate::ErrorKind::Io) if reading or
+    /// writing fails. After an error, every later write fails.
     pub fn write_encoded_record(
         &mut self,
         record: &EncodedRecord,

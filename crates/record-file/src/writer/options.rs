@@ -13,7 +13,8 @@ pub const DEFAULT_COMPRESSION: Compression = Compression::BROTLI;
 pub const DEFAULT_CHUNK_SIZE: u64 = 1 << 20;
 /// Default total size of an uncompressed chunk's records, in bytes.
 pub const DEFAULT_UNCOMPRESSED_CHUNK_SIZE: u64 = 4 << 10;
-/// Default fraction of a transposed chunk that is compressed together.
+/// Default size of the separately compressed parts of a transposed chunk, as a fraction of the
+/// chunk size.
 pub const DEFAULT_BUCKET_FRACTION: f64 = 1.0;
 /// Default maximum size of a record that is copied so that a thread can compress or hash it, in
 /// bytes.
@@ -70,7 +71,7 @@ pub struct WriterOptions {
 }
 
 impl WriterOptions {
-    /// Returns the default options, which are the same for every writer of this format.
+    /// Returns the default options, which equal those of other writers of this format.
     #[must_use]
     pub const fn new() -> Self {
         WriterOptions {
@@ -126,8 +127,8 @@ impl WriterOptions {
         self
     }
 
-    /// Sets the fraction of a transposed chunk that is compressed together, from 0 to 1. Default:
-    /// [`DEFAULT_BUCKET_FRACTION`].
+    /// Sets the approximate size of the separately compressed parts of a transposed chunk, as a
+    /// fraction of the chunk size, from 0 to 1. Default: [`DEFAULT_BUCKET_FRACTION`].
     ///
     /// A smaller fraction compresses worse, but a reader that needs only some fields has less to
     /// decompress.
@@ -258,7 +259,8 @@ impl WriterOptions {
         self.transpose
     }
 
-    /// Returns the fraction of a transposed chunk that is compressed together.
+    /// Returns the size of the separately compressed parts of a transposed chunk, as a fraction of
+    /// the chunk size.
     pub const fn get_bucket_fraction(&self) -> f64 {
         self.bucket_fraction
     }

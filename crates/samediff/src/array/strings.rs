@@ -9,8 +9,8 @@
 
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size of an array of strings to read into memory, including the offsets of the strings:
-/// 256 MiB.
+/// Maximum size of an array of strings that can be read into memory, including the offsets of the
+/// strings: 256 MiB.
 pub const MAX_STRINGS_SIZE: u64 = 256 << 20;
 
 /// Returns the minimum size of `count` strings in bytes, which is the size of their offsets.

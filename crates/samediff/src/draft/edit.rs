@@ -14,7 +14,7 @@ impl Draft {
     ///
     /// An array isn't written again if it equals the array with the same name in the previous tag.
     /// The arrays are only compared when the model is written. New arrays are compared with an
-    /// older array while the older array is written, so it is read only once.
+    /// older array while the older array is written, so the older array is read only once.
     ///
     /// # Errors
     ///
@@ -58,13 +58,14 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds a copy of the tag `base` that differs in the given parameters. It becomes the newest
-    /// tag. It has the same graph as `base`, and shares all other arrays with `base`.
+    /// Adds a copy of the tag `base` in which the given parameters have new values. The copy
+    /// becomes the newest tag. The copy has the same graph as `base`, and shares all other arrays
+    /// with `base`.
     ///
     /// # Errors
     ///
     /// The errors of [`add_tag`](Self::add_tag); [`ErrorKind::UnknownTag`] if `base` doesn't exist;
-    /// [`ErrorKind::MissingParameter`] if `base` has no parameter with one of the names;
+    /// [`ErrorKind::MissingParameter`] if `base` doesn't have all the given parameters;
     /// [`ErrorKind::ArrayMismatch`] if the type or shape of a parameter differs from that in
     /// `base`.
     pub fn add_tag_like(

@@ -23,8 +23,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Renames a variable of a tag, in the tag's graph and its lists of arrays. Other tags keep the
-    /// old name, and still share the variable's files. `trainingConfig.fb` is unchanged, since the
+    /// Renames a variable in the graph and the lists of arrays of a tag. Other tags keep the old
+    /// name, and still share the variable's files. `trainingConfig.fb` is unchanged, since the
     /// format has no schema for it.
     ///
     /// # Errors

@@ -44,8 +44,8 @@ pub struct WantedRecord<'f, 'b, S, W> {
     pub file: &'f RecordFile<S>,
     /// Position of the record in the file.
     pub position: RecordPosition,
-    /// Chunk that contains the record, if its header was already read and needn't be read again.
-    /// `None`: the header is read.
+    /// Chunk that contains the record, if the chunk's header was already read. If `None`, the
+    /// header is read.
     pub chunk: Option<Chunk>,
     /// Buffer for the record. Its length must be the record's length.
     pub place: &'b mut [u8],
