@@ -17,7 +17,7 @@ pub use proto_splitter_core::formats::{
     ConvertTarget, Converted, Entry, Format, OpenOptions, Opened, Registry, Verified, what_else,
 };
 
-/// All included formats whose crate features are enabled.
+/// Registry of all formats in this crate whose crate features are enabled.
 pub static ALL: Registry = Registry::new(&[
     #[cfg(feature = "tensorflow")]
     &proto_splitter_graph_def::GraphDefFormat,

@@ -186,7 +186,8 @@ pub fn open_with(path: impl AsRef<std::path::Path>, options: &OpenOptions) -> Re
     formats::ALL.open(path, options)
 }
 
-/// Returns the rules of all included formats for naming the parts of messages in a [`size_tree`].
+/// Returns the rules by which the formats in [`formats::ALL`] name the parts of messages in a
+/// [`size_tree`].
 pub fn member_names() -> Vec<size_tree::NameRule> {
     formats::ALL.member_names()
 }

@@ -82,10 +82,10 @@ pub enum ErrorKind {
     Io,
 }
 
-/// A failed read, check, edit or write.
+/// An error from reading, checking, editing or writing a model.
 ///
-/// Displays as one line in lower case: the file, the entry, the line number, the problem, and the
-/// byte offset.
+/// The error is displayed as one line in lower case: the file, the entry, the line number, the
+/// problem, and the byte offset.
 ///
 /// ```
 /// use proto_splitter_samediff::{ErrorKind, Tag};

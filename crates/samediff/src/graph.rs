@@ -91,8 +91,8 @@ impl Operation {
     /// The [`op_type`](Self::op_type) of operations that are identified by name.
     pub const CUSTOM: i8 = 21;
 
-    /// Creates a custom operation that has no inputs, outputs or arguments yet. `op_name` is its
-    /// function.
+    /// Creates a custom operation that has no inputs, outputs or arguments yet. `op_name` is the
+    /// name of the operation's function, such as `add`.
     ///
     /// ```
     /// use proto_splitter_samediff::Operation;
@@ -122,7 +122,7 @@ impl Operation {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Graph {
-    /// Variables, in the order of their lines in `params.txt`.
+    /// Variables. Those that have values are in the order of their lines in `params.txt`.
     pub variables: Vec<SameDiffVariable>,
     /// Operations.
     pub operations: Vec<Operation>,

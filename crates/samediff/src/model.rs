@@ -399,8 +399,8 @@ impl<'m> TagView<'m> {
         }
     }
 
-    /// Returns the bytes of the tag's `trainingConfig.fb`, or `None` if there is no such file. The
-    /// format has no schema for it.
+    /// Returns the bytes of the tag's `trainingConfig.fb`, or `None` if there is no such file.
+    /// SameDiff's format doesn't specify a schema for this file.
     ///
     /// # Errors
     ///

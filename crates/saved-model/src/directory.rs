@@ -131,7 +131,7 @@ impl SavedModelDir {
     ///
     /// # Errors
     ///
-    /// [`FingerprintError::Refused`] if TensorFlow's own code fails on this model;
+    /// [`FingerprintError::Refused`] if TensorFlow's own code would fail on this model;
     /// [`FingerprintError::Unreadable`] if the model can't be read.
     pub fn fingerprint(&self) -> Result<FingerprintDef, FingerprintError> {
         self.fingerprint_with(&Progress::default())

@@ -60,8 +60,9 @@ impl Elements {
         }
     }
 
-    /// Sets whether to omit the message's other fields, which a sequence can't contain. Default:
-    /// false, so that writing fails if the message has other fields.
+    /// Sets whether to omit all fields of the message except for the repeated field, since a
+    /// sequence can't contain them. Default: false, which means that writing fails if the message
+    /// has such fields.
     #[must_use]
     pub fn drop_others(mut self, drops: bool) -> Self {
         self.drops_others = drops;
@@ -72,10 +73,10 @@ impl Elements {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] if the message has other fields, unless these are
-    /// [omitted](Self::drop_others); [`ErrorKind::InvalidMessage`] if the message isn't valid wire
-    /// format; [`ErrorKind::Io`] if reading or writing fails; [`ErrorKind::Cancelled`] if the work
-    /// was cancelled.
+    /// [`ErrorKind::Uncuttable`] if the message has fields other than the repeated field, unless
+    /// they are [omitted](Self::drop_others); [`ErrorKind::InvalidMessage`] if the message isn't
+    /// valid wire format; [`ErrorKind::Io`] if reading or writing fails; [`ErrorKind::Cancelled`]
+    /// if the work was cancelled.
     pub fn write_delimited(&self, sink: &mut impl Write, progress: &Progress) -> Result<u64> {
         self.each(progress, |cursor, element| {
             // The range includes the element's length.

@@ -179,7 +179,8 @@ impl Records {
         Ok(found)
     }
 
-    /// Returns the number of records that were found, and the offset of their end.
+    /// Returns the number of records that have been found, and the offset in the file at which the
+    /// last chunk of these records ends.
     pub fn found(&self) -> Found {
         self.chunks
             .last()
@@ -195,9 +196,9 @@ impl Records {
         self.opaque = numbers;
     }
 
-    /// Returns the byte range, in the concatenation of all records, of the records with the indices
-    /// `records`. These must have been [found](Self::find). If they begin or end in the middle of a
-    /// chunk, that chunk is decoded.
+    /// Returns the byte range that the records with the indices `records` occupy in the
+    /// concatenation of all records. These records must have been [found](Self::find). If the range
+    /// begins or ends in the middle of a chunk, that chunk is decoded.
     ///
     /// # Errors
     ///

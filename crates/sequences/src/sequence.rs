@@ -35,8 +35,9 @@ const MAX_KEPT: u64 = 8 << 20;
 /// | tag (varint) | length (varint) | message |
 /// ```
 ///
-/// In a delimited file, the length's encoding is kept. When the sequence is opened, all lengths are
-/// read once to build an index, which needs 24 bytes of memory for each 256 KiB of elements.
+/// If the file is delimited, the message contains each length as it is encoded in the file. When
+/// the sequence is opened, all lengths are read once to build an index, which needs 24 bytes of
+/// memory for each 256 KiB of elements.
 ///
 /// ```
 /// use std::sync::Arc;

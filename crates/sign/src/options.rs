@@ -14,7 +14,8 @@ pub struct SignOptions {
 }
 
 impl SignOptions {
-    /// Returns the defaults: signs all files except for Git's, on one thread for each processor.
+    /// Returns the defaults: all files except for Git's are signed, with one thread for each
+    /// processor.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -17,8 +17,8 @@ use crate::strings::ElementsCrc;
 /// The bytes can be read in pieces of any size and on any number of threads; the checksum is
 /// computed at the same time. The read that completes the tensor verifies the checksum, and fails
 /// with [`ErrorKind::ChecksumMismatch`] if the checksum is wrong. If some bytes are never read,
-/// damage isn't detected. The checksum of strings and variants is verified only if they are read
-/// from first to last.
+/// damage isn't detected. The checksum of strings and variants is verified only if their bytes are
+/// read in order, from first to last.
 #[derive(Clone, Debug)]
 pub struct BundleReader {
     size: u64,

@@ -3,7 +3,7 @@
 use proto_splitter_graph_def::proto::DataType;
 
 /// Returns the size of an element in a bundle, in bytes; `None` for types without a fixed size, and
-/// for references.
+/// for reference types.
 ///
 /// As in TensorFlow, a 2-bit or 4-bit element occupies a whole byte.
 ///

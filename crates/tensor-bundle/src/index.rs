@@ -56,7 +56,7 @@ pub struct Span {
 /// A rectangular part of a tensor that is stored separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Index of the first element in each dimension of the tensor.
+    /// Index of the slice's first element in each dimension of the tensor.
     pub start: Vec<u64>,
     /// Size of the slice in each dimension.
     pub shape: Vec<u64>,

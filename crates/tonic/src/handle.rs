@@ -15,8 +15,8 @@ use crate::receive::{Receive, blocking_if};
 use crate::slot::{Slot, stopped};
 use crate::status::status;
 
-/// A handle to a message, from [`Receive::handle`]. It can be read before the whole message has
-/// arrived.
+/// A handle to a message, from [`Receive::handle`]. Parts of the message can be read before the
+/// whole message has arrived.
 ///
 /// The checksum of each chunk is verified before the chunk can be read. Dropping the handle ends
 /// the transfer.

@@ -67,8 +67,8 @@ impl Inbox {
         self.keep
     }
 
-    /// Returns the token for resuming the transfer with the session name in `question`. It has the
-    /// number of chunks that have been received.
+    /// Returns the token for resuming the transfer whose session name is in `question`. The token
+    /// contains the number of chunks that have been received.
     ///
     /// If the transfer is still running, it is ended, since its sender has given up. Therefore, no
     /// more chunks arrive after the token was created.

@@ -39,8 +39,8 @@ const SHORT: u64 = 2 << 20;
 ///
 /// # Errors
 ///
-/// The status of the call. If `source` fails, the peer sees an incomplete transfer, and this
-/// function returns the error of `source` instead: any error from [`Frames::new`] or from reading.
+/// The error status of the call. If [`Frames::new`] or reading `source` fails, the peer sees at
+/// most an incomplete transfer, and this function returns the status for that failure instead.
 pub async fn send<T, F>(
     call: impl FnOnce(Outgoing) -> F,
     source: impl Into<SplitInput>,
@@ -73,8 +73,8 @@ where
     }
 }
 
-/// A slot for the error of a source. If the source fails, the slot is filled, and the stream of
-/// frames ends early.
+/// A slot for an error of the source from which an [`Outgoing`] makes frames. If the source fails,
+/// the slot is filled, and the stream of frames ends early.
 #[derive(Clone, Debug, Default)]
 pub struct Failure(Arc<Mutex<Option<Error>>>);
 
@@ -142,8 +142,9 @@ impl Outgoing {
         Outgoing::resume(SizeSplitter, source, ResumeToken::default(), options)
     }
 
-    /// Returns a stream of only the frames that a receiver with the chunks in `token` lacks, like
-    /// [`Frames::resume`]. `splitter` determines how the message is split.
+    /// Returns a stream of only the frames that a receiver still needs, like [`Frames::resume`].
+    /// `token` contains the number of chunks that the receiver has. `splitter` determines how the
+    /// message is split.
     ///
     /// # Errors
     ///

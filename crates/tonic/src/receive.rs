@@ -19,7 +19,8 @@ use crate::status::status;
 /// Default maximum time to wait for the next frame: 60 s. See [`Receive::idle_timeout`].
 pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A receiver of messages, with limits on the size of a message and on the time that it takes.
+/// A receiver of messages, with limits on the size of a message and on the duration of its
+/// transfer.
 ///
 /// ```no_run
 /// # use proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto;

@@ -22,8 +22,8 @@ pub fn status(error: &Error) -> Status {
     Status::with_details(code, status::message(error), status::details(error))
 }
 
-/// Returns the location of an error from a status's details. Returns `None` if the status has no
-/// such details, for example because its sender doesn't use this crate.
+/// Parses the details of a status, which contain the location of an error. Returns `None` if the
+/// status has no such details, for example because its sender doesn't use this crate.
 pub fn detail(status: &Status) -> Option<ErrorDetail> {
     status::parse_details(status.details())
 }

@@ -148,8 +148,8 @@ impl Receiver {
         self.end()
     }
 
-    /// Returns the token with which a sender can resume the transfer. It has the number of complete
-    /// chunks.
+    /// Returns the token with which a sender can resume the transfer. The token contains the number
+    /// of chunks that have arrived completely.
     pub fn token(&self) -> ResumeToken {
         ResumeToken {
             identity: self.begin.identity.clone(),
@@ -158,7 +158,8 @@ impl Receiver {
         }
     }
 
-    /// Returns the announcement from the first frame; empty if the first frame hasn't arrived.
+    /// Returns the announcement of the message, which the first frame contains. The announcement is
+    /// empty if the first frame hasn't arrived.
     pub fn begin(&self) -> &Begin {
         &self.begin
     }

@@ -208,9 +208,9 @@ impl Frames {
         Frames::resume(splitter, source, &ResumeToken::default(), options)
     }
 
-    /// Splits a message, and returns only the frames that a receiver with the chunks in `token`
-    /// lacks. If the token belongs to another message, or to a message that was split differently,
-    /// returns all frames.
+    /// Splits a message, and returns only the frames that a receiver still needs. `token` contains
+    /// the number of chunks that the receiver has. If the token belongs to another message, or to a
+    /// message that was split differently, returns all frames.
     ///
     /// # Errors
     ///
@@ -257,7 +257,8 @@ impl Frames {
         })
     }
 
-    /// Returns the announcement in the first frame; `None` after this frame was made.
+    /// Returns the announcement of the message, which the first frame contains; `None` once the
+    /// iterator has returned the first frame.
     pub fn begin(&self) -> Option<&Begin> {
         match &self.state {
             State::Begin(_, begin, _) => Some(begin),

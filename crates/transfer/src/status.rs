@@ -73,8 +73,8 @@ fn shortened(mut text: String) -> String {
     text
 }
 
-/// Returns the value of `grpc-status-details-bin` for an error: a serialized `google.rpc.Status`
-/// that contains an [`ErrorDetail`].
+/// Returns the value of the gRPC metadata key `grpc-status-details-bin` for an error: a serialized
+/// `google.rpc.Status` that contains an [`ErrorDetail`].
 pub fn details(error: &Error) -> Bytes {
     let detail = ErrorDetail {
         kind: format!("{:?}", error.kind()),

@@ -26,8 +26,8 @@ use crate::{
 };
 use parts::{LAYER, Parts};
 
-/// XLA's modules and executables. They are in split protos, in `.hlo.pb` files, or after IFRT's
-/// metadata, for example in entries of a compilation cache.
+/// XLA's modules and executables. They are stored in split protos, in `.hlo.pb` files, or after
+/// IFRT's metadata in a file, for example in an entry of a compilation cache.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};

@@ -34,7 +34,7 @@ pub const XSPACE: &str = "tensorflow.profiler.XSpace";
 /// Records are merged as XProf merges them: planes by name, lines by id, and metadata by name.
 /// There is one difference: if the events of a line come from several records, they keep the order
 /// of the records, whereas XProf sorts them. The records aren't copied, except for events whose
-/// times or metadata numbers change. These are written to a temporary file.
+/// times or metadata ids change. These events are written to a temporary file.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};

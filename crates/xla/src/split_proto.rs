@@ -18,10 +18,12 @@ pub use findings::Finding;
 
 /// An open split proto, whose records form one message with random access to its bytes.
 ///
-/// Opening a split proto reads only the manifest and the headers of chunks, except if an override's
-/// path leads through an element or a map entry. In this case, the messages on the path are also
-/// read. The message consists of the bytes of all records in order. Each override is preceded by
-/// its tag and length. Parsing the message gives the same result as XLA's reader.
+/// The message consists of the bytes of the records after the manifest, in order. Records of
+/// unknown purpose are skipped. An override is preceded by the tags and lengths of the fields on
+/// its path. However, an override whose value is a message, or whose path leads through an element
+/// or a map entry, replaces the earlier value in place. To find this value, opening a split proto
+/// also reads the messages on the path. Otherwise, opening reads only the manifest and the headers
+/// of chunks. Parsing the message gives the same result as XLA's reader.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -62,9 +64,9 @@ impl std::fmt::Debug for SplitProto {
 }
 
 impl SplitProto {
-    /// Opens a split proto. If `descriptor` is given, its type is the required type of the message.
-    /// Otherwise, the type that the manifest specifies is looked up among XLA's types. If it isn't
-    /// found, the message is read without its type.
+    /// Opens a split proto. If `descriptor` is given, the message must have the type that it
+    /// describes. Otherwise, the type that the manifest specifies is looked up among XLA's types.
+    /// If this type isn't found, the message is read without a descriptor.
     ///
     /// # Errors
     ///

@@ -117,11 +117,11 @@ impl WriteOptions {
 
 /// A plan for a split proto, which divides a message into records.
 ///
-/// An `xla.HloProto` is divided into its module without computations, and one record for each
-/// computation. An `xla.gpu.GpuExecutableProto` is divided into its assembly, its binary, its
-/// compiled graphs, one record for each constant, and the remaining fields. An
-/// `xla.ExecutableAndOptionsProto` is divided into the executable and the remaining fields. Any
-/// other message is divided between fields.
+/// An `xla.HloProto` is divided into one record with everything except the module's computations,
+/// and one record for each computation. An `xla.gpu.GpuExecutableProto` is divided into its
+/// assembly, its binary, its compiled graphs, one record for each constant, and the remaining
+/// fields. An `xla.ExecutableAndOptionsProto` is divided into the executable and the remaining
+/// fields. Any other message is divided into records of consecutive fields.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -201,8 +201,9 @@ impl Draft {
         }
     }
 
-    /// Returns true if XLA's reader accepts the planned file, that is, if no record uses an
-    /// extension.
+    /// Returns true if XLA's reader accepts the planned file, that is, if each override is the
+    /// value of a string or bytes field of the root message. All other overrides are an extension
+    /// of the format.
     pub fn is_for_xla(&self) -> bool {
         self.manifest.records().iter().all(|kind| match kind {
             RecordKind::Override(path) => path.steps().len() == 1,

@@ -108,8 +108,8 @@ impl Draft {
     ///
     /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the file exists and `force`
     /// isn't set; [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is no tag;
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file can't be written; any error in the
-    /// archives that contain unchanged content.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file can't be written; any error in an
+    /// archive from which unchanged content is copied.
     pub fn write(
         &self,
         path: impl AsRef<Path>,

@@ -78,8 +78,8 @@ impl<'m> Arrays<'m> {
         self.items.is_empty()
     }
 
-    /// Returns the names with their files. In `params.txt`, a name has one file. In `updater.txt`,
-    /// a name has one file for each state.
+    /// Returns the names of variables, each with its array files. In `params.txt`, a name has one
+    /// file. In `updater.txt`, a name has one file for each of the updater's states.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &[ArrayFile])> {
         self.items.iter().map(|(name, files)| (&**name, &**files))
     }
@@ -91,7 +91,7 @@ impl<'m> Arrays<'m> {
         Some(&self.items[index].1)
     }
 
-    /// Opens an array. Usually reads only the beginning of its file, and no data.
+    /// Opens an array. Usually reads only the beginning of the array's file, without the elements.
     ///
     /// # Errors
     ///

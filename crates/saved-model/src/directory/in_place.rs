@@ -87,9 +87,9 @@ impl SavedModelDir {
     }
 }
 
-/// Removes the model file in this form from a folder that also has a `saved_model.pb`. For a
-/// `.cpb`, also removes the other files that contain its chunks. Does nothing for
-/// [`ModelForm::Plain`].
+/// Removes the model file of the form `form` from the folder `path`, which must also contain a
+/// `saved_model.pb`. For a `.cpb`, also removes the other files that contain the model's chunks.
+/// Does nothing for [`ModelForm::Plain`].
 ///
 /// # Errors
 ///

@@ -15,7 +15,8 @@ use record_file::ReadAt;
 use crate::hashed::Canonical;
 use crate::proto::{AssetFileDef, SavedVariable, SignatureDef, VariableDef};
 
-/// A named message in a model, such as a signature. Its location is known; it is read on demand.
+/// A named message in a model, such as a signature. The location of the message is known, and its
+/// bytes are read on demand.
 #[derive(Clone)]
 pub struct Lazy<M> {
     name: String,
@@ -42,7 +43,7 @@ impl<M: Message + Default> Lazy<M> {
 }
 
 impl<M> Lazy<M> {
-    /// Returns the name, such as a signature's key or a function's name.
+    /// Returns the message's name, such as the key of a signature or the name of a function.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -48,8 +48,8 @@ impl SaveOptions {
         }
     }
 
-    /// Sets the options for splitting the model. They apply to a [`TargetForm`] in which the model
-    /// is split. Default: [`SplitOptions::new`].
+    /// Sets the options for splitting the model. They apply only if the model is written as a
+    /// `saved_model.cpb`. Default: [`SplitOptions::new`].
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
         self.split = split;

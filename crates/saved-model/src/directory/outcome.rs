@@ -1,4 +1,4 @@
-//! The effect of writing a model on its `fingerprint.pb`.
+//! The effect that writing a model has on the model's `fingerprint.pb`.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{ModelForm, model_path};
 use crate::fingerprint::{self, FingerprintError};
 use crate::proto::FingerprintDef;
 
-/// The effect of writing a model on its `fingerprint.pb`.
+/// The effect that writing a model has on the model's `fingerprint.pb`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FingerprintOutcome {
     /// The fingerprint was computed again. This is the result, which is stored in `fingerprint.pb`.

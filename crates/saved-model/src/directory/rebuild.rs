@@ -25,7 +25,7 @@ use super::{MODEL_STEM, ModelForm, model_path};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Rebuilt<T> {
-    /// Value that `fill` returned.
+    /// Value that `fill`, the argument of [`rebuild`], returned.
     pub filled: T,
     /// Effect on `fingerprint.pb`.
     pub fingerprint: FingerprintOutcome,

@@ -61,8 +61,8 @@ impl SavedModelDir {
     ///
     /// [`ErrorKind::AlreadyExists`] if `to` isn't empty, unless it is a SavedModel and `force` is
     /// set; [`ErrorKind::LimitExceeded`] if the model is too large for a `saved_model.pb`;
-    /// [`ErrorKind::InvalidConfig`] if one folder is inside the other; and the errors of splitting
-    /// and merging.
+    /// [`ErrorKind::InvalidConfig`] if `to` is inside the model's folder or contains it; and the
+    /// errors of splitting and merging.
     pub fn save_as(
         &self,
         to: impl AsRef<Path>,

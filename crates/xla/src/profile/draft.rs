@@ -22,11 +22,13 @@ const BROTLI: Compression = Compression::brotli(6);
 /// Alignment to which the end of a file is padded: 64 KiB.
 const PADDING: u64 = 64 << 10;
 
-/// A plan that divides a profile into records. The first record has everything except for lines.
-/// Each other record has one line of a plane, with all or several consecutive events of the line.
+/// A plan that divides a profile into records. The first record contains everything except the
+/// lines of planes. Each other record contains one line, with either all of the line's events or a
+/// consecutive part of them.
 ///
-/// XProf merges planes with the same name, and lines with the same id. If merging would change a
-/// plane, the whole plane stays in the first record, which XProf keeps unchanged.
+/// XProf merges planes with the same name, and lines with the same id. If this would change a
+/// plane, the whole plane, including its lines, stays in the first record, which XProf keeps
+/// unchanged.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -54,8 +54,8 @@ impl fmt::Display for Finding {
 
 impl SplitProto {
     /// Looks for irregularities: records or bytes after the last record that the manifest lists,
-    /// records of unknown purpose, and a missing `buffer_assignment`. Reads the headers of all
-    /// remaining chunks in the file.
+    /// records of unknown purpose, and a missing `buffer_assignment` in the dump of an optimized
+    /// module. Reads the headers of all chunks after those that contain the listed records.
     ///
     /// # Errors
     ///
