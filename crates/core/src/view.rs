@@ -80,7 +80,7 @@ pub use select::Selected;
 /// of fields would take seconds.
 const CHECKED_FIELDS: usize = 1 << 10;
 
-/// A message whose values can be read without reading all of it. Created by
+/// A view of a message, for reading some values without reading the whole message. Created by
 /// [`ChunkedFile::view`](crate::ChunkedFile::view), [`MessageView::of_plain`] or
 /// [`MessageView::of_reader`].
 #[derive(Clone)]
@@ -151,7 +151,7 @@ impl<'a> MessageView<'a> {
     }
 
     /// Creates a view of the message in `source`, like [`of_reader`](Self::of_reader), but for a
-    /// sized type.
+    /// source whose type is [`Sized`].
     ///
     /// # Errors
     ///
@@ -196,8 +196,8 @@ impl<'a> MessageView<'a> {
         self.check_fields(CHECKED_FIELDS)
     }
 
-    /// Checks the wire types of all top-level fields, but is otherwise like
-    /// [`check_type`](Self::check_type). Used by callers that read the entire message anyway.
+    /// Performs the check of [`check_type`](Self::check_type) on all top-level fields, for callers
+    /// that read the entire message anyway.
     ///
     /// # Errors
     ///
@@ -290,8 +290,8 @@ impl<'a> MessageView<'a> {
         Ok(len)
     }
 
-    /// Writes the value at a path, which may have any size, to `sink`. Returns the number of bytes
-    /// written.
+    /// Writes the value at a path to `sink`, and returns the number of bytes written. The value may
+    /// have any size.
     ///
     /// # Errors
     ///

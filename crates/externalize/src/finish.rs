@@ -12,10 +12,10 @@ use crate::plan::Externalized;
 use crate::record::{Record, bundle_prefix};
 
 /// Finishes an interrupted [`write_in_place`](crate::ExternalizePlan::write_in_place) in the folder
-/// `path`. With this function, an externalization in place can be repeated, no matter at which step
-/// it was interrupted. Returns `None`, and changes nothing, if the model isn't externalized yet, or
-/// if the model and the options differ in whether constants are
-/// [mapped](ExternalizeOptions::mapped) from files.
+/// `path`. To repeat an externalization in place that may have been interrupted at any step, call
+/// this function first, and externalize the model only if `None` is returned. Returns `None`, and
+/// changes nothing, if the model isn't externalized yet, or if the model and the options differ in
+/// whether constants are [mapped](ExternalizeOptions::mapped) from files.
 ///
 /// Once the new `saved_model.pb` exists, two steps remain: removing the old chunked model, and
 /// writing `fingerprint.pb`. If both are already done, nothing changes.

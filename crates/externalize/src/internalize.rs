@@ -18,7 +18,7 @@ use crate::options::ExternalizeOptions;
 use crate::record::{RECORD_FILE, Record};
 use crate::scan::scan;
 
-/// A report of an internalized model.
+/// A report on an internalized model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Internalized {
@@ -41,7 +41,7 @@ pub struct Internalized {
 /// [`ErrorKind::ChecksumMismatch`] if the model was changed after it was externalized, or the
 /// stored data of the original is damaged; [`ErrorKind::InvalidMessage`] if this data doesn't match
 /// the bundle; [`ErrorKind::Io`]. If the bytes of a constant don't match the constant's checksum,
-/// reading all of them fails with [`ErrorKind::ChecksumMismatch`].
+/// reading the whole constant fails with [`ErrorKind::ChecksumMismatch`].
 pub fn original(path: impl AsRef<Path>) -> Result<Option<Spans>> {
     let path = path.as_ref();
     match Record::read(path)? {
@@ -52,7 +52,7 @@ pub fn original(path: impl AsRef<Path>) -> Result<Option<Spans>> {
 
 /// Fails if the SavedModel in the folder `path` is externalized, and either its `saved_model.pb` or
 /// the stored data of its original is damaged. This is useful for callers that read the
-/// `saved_model.pb` directly.
+/// `saved_model.pb` without [`original`].
 ///
 /// # Errors
 ///
@@ -68,15 +68,17 @@ pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
 /// Writes the original of the externalized SavedModel in the folder `from` to the folder `to`,
 /// atomically.
 ///
+/// If TensorFlow has loaded an externalized model and saved it again, the saved model has its
+/// constants in the graph, and is copied.
+///
 /// The checksums of the original's data are verified while the data is read. Older versions of this
 /// crate externalized models without these checksums. Such models are also accepted, but only the
 /// checksums of constants in the bundle are verified.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the model isn't externalized, unless TensorFlow has loaded it
-/// and saved it again: such a model is copied, since its constants are in the graph. Otherwise, the
-/// errors of [`original`] and
+/// [`ErrorKind::InvalidConfig`] if the model isn't externalized, and wasn't externalized before
+/// TensorFlow saved it; the errors of [`original`] and
 /// [`SavedModelDir::save_as`](proto_splitter_saved_model::SavedModelDir::save_as).
 pub fn internalize(
     from: impl AsRef<Path>,

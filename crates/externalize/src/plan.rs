@@ -49,7 +49,7 @@ pub struct ConstantInfo {
     pub size: u64,
 }
 
-/// A report of an externalized model.
+/// A report on an externalized model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Externalized {
@@ -108,11 +108,11 @@ impl ExternalizePlan {
     /// # Errors
     ///
     /// [`ErrorKind::LimitExceeded`] if the model without its constants has more than
-    /// [`MAX_REST`](crate::MAX_REST) bytes, in which case the error names its largest part; if it
-    /// has more than [`MAX_NODES`](crate::MAX_NODES) nodes; or if it would take more memory than
-    /// [`MAX_MEMORY`](crate::MAX_MEMORY). [`ErrorKind::InvalidMessage`] if the model is malformed,
-    /// or two functions have the same name, a function is missing, or a function calls itself;
-    /// [`ErrorKind::UnsupportedVersion`] if the model has unknown fields;
+    /// [`MAX_REST`](crate::MAX_REST) bytes, in which case the error names the largest part; if the
+    /// model has more than [`MAX_NODES`](crate::MAX_NODES) nodes; or if the model would take more
+    /// memory than [`MAX_MEMORY`](crate::MAX_MEMORY). [`ErrorKind::InvalidMessage`] if the model is
+    /// malformed, or two functions have the same name, a function is missing, or a function calls
+    /// itself; [`ErrorKind::UnsupportedVersion`] if the model has unknown fields;
     /// [`ErrorKind::InvalidConfig`] if the model is already externalized, or the minimum size is
     /// below [`LEAST_MIN_SIZE`]; [`ErrorKind::Cancelled`]; and the errors of
     /// [`SavedModelDir::open`].
@@ -229,8 +229,8 @@ impl ExternalizePlan {
     ///
     /// # Errors
     ///
-    /// The errors of [`SavedModelDir::save_as`]; [`ErrorKind::LimitExceeded`] if the model is still
-    /// too large for TensorFlow, in which case the error names its largest part.
+    /// The errors of [`SavedModelDir::save_as`]; [`ErrorKind::LimitExceeded`] if the externalized
+    /// model is too large for TensorFlow, in which case the error names the model's largest part.
     pub fn write(&self, to: impl AsRef<Path>) -> Result<Externalized> {
         let to = to.as_ref();
         let save = SaveOptions::new().force(self.options.force);
@@ -252,14 +252,14 @@ impl ExternalizePlan {
     /// Externalizes the model in place.
     ///
     /// The bundle is written first. Then the new `saved_model.pb` is renamed to its final name. If
-    /// the process is interrupted, the folder has either the old model or the new one.
-    /// [`finish_in_place`](crate::finish_in_place) completes the remaining steps for the new model.
+    /// the process is interrupted, the folder has either the old model or the new one. If it has
+    /// the new one, [`finish_in_place`](crate::finish_in_place) completes the remaining steps.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the folder can't be written to, or another conversion is running;
     /// [`ErrorKind::SourceChanged`] if the model was changed after it was read;
-    /// [`ErrorKind::LimitExceeded`] if the model is still too large for TensorFlow.
+    /// [`ErrorKind::LimitExceeded`] if the new model is too large for TensorFlow.
     pub fn write_in_place(&self) -> Result<Externalized> {
         let folder = self.dir.path();
         if self.constants.is_empty() {

@@ -16,7 +16,7 @@ use record_file::ReadAt;
 use crate::constant::{Constant, Encoding};
 use crate::content::Contents;
 
-/// Path of the record in the folder of an externalized model.
+/// Path of the record of the original model, relative to the folder of the externalized model.
 pub const RECORD_FILE: &str = "assets.extra/proto_splitter_original.pb";
 
 /// Path of the folder with mapped constants, in the folder of an externalized model.

@@ -40,7 +40,8 @@ pub(crate) use build::strings;
 use names::Names;
 pub(crate) use objects::{CONSTANTS_OBJECT, INDEX_OBJECT, plain_object};
 
-/// Prefix of the names of the bundle's files and of the variables.
+/// Prefix of the names of the bundle's files, and of the shared names of the variables that hold
+/// the moved constants.
 pub const BUNDLE_NAME: &str = "proto_splitter_constants";
 
 /// Returns the shared name of the variable that holds `content`.

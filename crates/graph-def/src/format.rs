@@ -12,7 +12,7 @@ use crate::{GRAPH_DEF, GraphDefSplitter, NAMES};
 
 /// The format of a `tensorflow.GraphDef`: a TensorFlow graph, such as a "frozen" one.
 ///
-/// GraphDef files have no signature and arbitrary names, so they can't be recognized. Either the
+/// GraphDef files have arbitrary names and no signature, so they can't be recognized. Either the
 /// caller specifies the message type, or a chunked file declares it.
 ///
 /// ```

@@ -72,19 +72,19 @@ impl ObjectLocation {
         scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.to_ascii_lowercase().as_str()))
     }
 
-    /// Returns the location that a URL specifies. Its store has the options that
+    /// Returns the location that a URL specifies. The location's store has the options that
     /// [`StoreOptions::from_env`] returns. Makes no request.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the URL isn't one of a supported store, or
-    /// the environment has invalid settings for the store.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the URL isn't valid for any supported
+    /// store, or the environment has invalid settings for the store.
     pub fn parse(text: &str) -> io::Result<ObjectLocation> {
         ObjectLocation::parse_with(text, &StoreOptions::from_env()?)
     }
 
-    /// Returns the location that a URL specifies, like [`parse`](Self::parse). Its store has the
-    /// given options.
+    /// Returns the location that a URL specifies, like [`parse`](Self::parse), but with the given
+    /// options for the location's store.
     ///
     /// # Errors
     ///

@@ -51,8 +51,8 @@ impl StoreOptions {
         }
     }
 
-    /// Returns the default options, except for the retry timeout if [`RETRY_TIMEOUT_VARIABLE`] is
-    /// set in the environment.
+    /// Returns the default options. If [`RETRY_TIMEOUT_VARIABLE`] is set in the environment, the
+    /// retry timeout is the variable's value.
     ///
     /// # Errors
     ///
@@ -238,8 +238,8 @@ impl ObjectWriteOptions {
     }
 
     /// Sets the minimum size of the parts of an upload, in bytes. Default: [`DEFAULT_PART_SIZE`]. A
-    /// smaller size than 5 MiB is increased to 5 MiB, as stores require. An object that fits into
-    /// one part is written by a single request.
+    /// size below 5 MiB is increased to 5 MiB, the minimum that stores accept. An object that fits
+    /// into one part is written by a single request.
     #[must_use]
     pub const fn part_size(mut self, bytes: u64) -> Self {
         self.part_size = if bytes < SMALLEST_PART {

@@ -148,8 +148,8 @@ impl ObjectReader {
         Ok(ObjectReader { shared })
     }
 
-    /// Returns the `ETag` of the object's version that is being read, if it has one. Waits until
-    /// the object is open.
+    /// Returns the `ETag`, if any, of the object version that is being read. Waits until the object
+    /// is open.
     ///
     /// # Errors
     ///

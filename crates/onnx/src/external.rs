@@ -168,8 +168,8 @@ impl ExternalOptions {
         self
     }
 
-    /// Sets whether to replace existing files, and whether to accept a `min_size` that onnxruntime
-    /// may refuse. Default: false.
+    /// Sets whether to replace existing files, and whether to accept a [`min_size`](Self::min_size)
+    /// so small that onnxruntime may refuse the model. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
@@ -228,7 +228,8 @@ impl ExternalOptions {
         self.everywhere
     }
 
-    /// Returns whether existing files are replaced, and whether any `min_size` is accepted.
+    /// Returns whether existing files are replaced, and whether a `min_size` below
+    /// [`LEAST_MIN_SIZE`] is accepted.
     pub const fn get_force(&self) -> bool {
         self.force
     }

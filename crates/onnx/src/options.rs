@@ -67,7 +67,7 @@ impl OnnxOptions {
     /// Sets whether to accept missing external files. References to them are kept, so that the
     /// other parts of the model can be inspected, and
     /// [`OnnxSource::outside_files`](crate::OnnxSource::outside_files) lists the files. Default:
-    /// false, which makes opening the model fail.
+    /// false; opening a model with missing files then fails.
     #[must_use]
     pub const fn allow_missing_files(mut self, allow: bool) -> Self {
         self.allow_missing_files = allow;

@@ -170,9 +170,9 @@ impl OnnxSource {
         })
     }
 
-    /// Opens the model in `reader`, such as an object in a store. Returns `None` if data of the
-    /// model is in another file and must be moved into the message, since there is no folder in
-    /// which to look up other files.
+    /// Opens the model in `reader`, such as an object in a store. Returns `None` if the message
+    /// must include data from another file, because a reader has no folder in which other files
+    /// could be looked up.
     ///
     /// # Errors
     ///

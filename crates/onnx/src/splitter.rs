@@ -12,9 +12,9 @@ pub const MODEL_PROTO: &str = "onnx.ModelProto";
 /// A splitter for `onnx.ModelProto`. It cuts tensors in initializers (including sparse ones) and in
 /// attributes, including those in subgraphs, functions and training information.
 ///
-/// The largest parts are cut first: the `raw_data` of a tensor as a BYTES chunk, typed data in
-/// slices, and nodes in runs. Thus, equal tensors are stored once, and a single tensor can be read
-/// without the others. The bytes of the parts are unchanged.
+/// The largest parts are cut first. The `raw_data` of a tensor becomes a BYTES chunk, typed data is
+/// sliced, and consecutive nodes share a chunk. Equal tensors are stored once, and a single tensor
+/// can be read without the others. The bytes of the parts are unchanged.
 ///
 /// ```
 /// use proto_splitter_core::split::{SplitExt, SplitOptions};

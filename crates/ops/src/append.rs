@@ -24,7 +24,7 @@ pub struct AppendOptions {
 }
 
 impl AppendOptions {
-    /// Returns the defaults; each setter documents its default.
+    /// Returns the default options. Each setter documents the default of its option.
     pub fn new() -> AppendOptions {
         AppendOptions::default()
     }
@@ -63,7 +63,7 @@ impl AppendOptions {
         self
     }
 
-    /// Sets progress reporting and cancellation. Default: none.
+    /// Sets the progress listener, which can also cancel the operation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -108,7 +108,7 @@ pub struct AppendReport {
     pub file: PathBuf,
     /// Index of the tensor in the file, counted from 0.
     pub counter: u64,
-    /// Name of the tensor in the program; `None` if there is no program with the parameter names.
+    /// Name of the tensor in the program that declares the parameters; `None` without a program.
     pub name: Option<String>,
     /// Type of the tensor's elements, such as `float32`.
     pub dtype: String,
@@ -120,8 +120,8 @@ pub struct AppendReport {
 
 /// Appends a tensor to the parameters of a Paddle model. The parameters must be in one file with
 /// the `sized` layout, which is changed in place. `data` is a NumPy file or, with a
-/// [shape](AppendOptions::shape), only the elements. Errors about `data` contain the name passed
-/// as `tensor`, which is usually the path of the data's file.
+/// [shape](AppendOptions::shape), only the elements. `tensor` is the name of `data` in errors,
+/// usually the path of the file with the data.
 ///
 /// `file` is the parameter file, which may be empty, or the folder or program of a model. The
 /// existing tensors aren't read. If appending fails, the file is truncated to its old size.

@@ -42,8 +42,8 @@ pub struct ConvertReport {
     pub output_bytes: u64,
     /// Notes for the user, one line each.
     pub notes: Vec<String>,
-    /// Files that were removed because overwriting is allowed. They are the files of an earlier
-    /// split to the same output.
+    /// Paths of the files that an earlier split to the same output had written, and that were
+    /// removed because overwriting is allowed.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub removed_files: Vec<PathBuf>,
 }
@@ -81,8 +81,8 @@ pub struct ConvertReport {
 /// - [`ErrorKind::InvalidConfig`] if the input can't be written in the form, the form lacks one of
 ///   the settings, or the output is one of the input's files.
 /// - [`ErrorKind::AlreadyExists`] if the output exists and overwriting isn't allowed.
-/// - Any error if the input is damaged or incomplete, or something can't be read or written. In
-///   that case, the created folders are removed again.
+/// - Any error if the input is damaged or incomplete, or reading or writing fails. In that case,
+///   the created folders are removed again.
 pub fn convert(
     input: &Opened,
     output: impl AsRef<Path>,

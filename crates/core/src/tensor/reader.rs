@@ -167,8 +167,8 @@ impl<'a> TensorReader<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if the number of bytes differs from the header; any error from
-    /// reading or writing. After an error, discard the bytes that `sink` received.
+    /// [`ErrorKind::InvalidMessage`] if the number of bytes differs from the size in the header;
+    /// any error from reading or writing. After an error, discard the bytes that `sink` received.
     pub fn write_to(self, sink: &mut dyn Write) -> Result<()> {
         let TensorReader { info, produce } = self;
         let mut counted = Counted {

@@ -78,19 +78,21 @@ pub struct ElementRule {
 /// a tensor is a message in the tensor's parent message.
 #[derive(Clone, Copy, Debug)]
 pub struct LodRule {
-    /// Full name of the whole message's type.
+    /// Full name of the type of the messages that [`levels`](Self::levels) queries.
     pub message: &'static str,
     /// [Query](crate::path::PathQuery) that selects all levels of all tensors. The levels of a
     /// tensor are in order, the coarsest first.
     pub levels: &'static str,
-    /// Number of the field that contains the tensor, in the parent message of the tensor's levels.
+    /// Number of the field that contains the tensor. The field is in the same parent message as the
+    /// tensor's levels.
     pub tensor: u32,
     /// Number of the field that contains a level's offsets: repeated 64-bit numbers of fixed size.
     pub offsets: u32,
 }
 
 impl ElementRule {
-    /// Creates a rule for the element type with this number, whose single elements are in `field`.
+    /// Creates a rule for the element type with this number. `field` is the number of the repeated
+    /// field that contains elements one by one.
     pub const fn new(number: u64, dtype: DType, field: u32) -> ElementRule {
         ElementRule {
             number,

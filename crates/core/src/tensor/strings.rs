@@ -26,9 +26,9 @@ const COPY_LEN: u64 = 64 << 10;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if the number of strings differs from the shape;
-/// [`ErrorKind::LimitExceeded`] if the padded strings would take more than 8 GiB; any error from
-/// [`MessageView::get`].
+/// [`ErrorKind::InvalidMessage`] if there are more strings than the shape has elements, or fewer in
+/// a format that doesn't repeat the last string; [`ErrorKind::LimitExceeded`] if the padded strings
+/// would take more than 8 GiB; any error from [`MessageView::get`].
 pub fn strings_at<'a>(
     view: MessageView<'a>,
     path: &FieldPath,

@@ -63,15 +63,14 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reads the value of the most recently returned field, which must be small. Also reads values
-    /// that have no path of their own, such as unpacked repeated numbers, which differ only in
-    /// their order.
+    /// Reads the value of the most recently returned field. The value must be small. It may lack a
+    /// path of its own, like an unpacked repeated number, which is identified only by its position
+    /// in the order of the fields.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if the value exceeds [`LARGEST_SMALL_VALUE`];
-    /// [`MessageView::get`](super::MessageView::get) reads values of any size. Damage in the chunks
-    /// that are read.
+    /// [`ErrorKind::LimitExceeded`] if the value exceeds [`LARGEST_SMALL_VALUE`], in which case use
+    /// [`MessageView::get`](super::MessageView::get); damage in the chunks that are read.
     ///
     /// ```
     /// use proto_splitter_core::view::MessageView;

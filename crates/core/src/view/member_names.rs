@@ -45,9 +45,9 @@ pub type NameRule = (
     fn(&mut MemberFields<'_>) -> Result<MemberName>,
 );
 
-/// A reader of a member's fields by number, for finding the member's name. If a field occurs
-/// several times, the first occurrence is used. In a message with many fields, only the first ones
-/// are searched.
+/// A reader that looks up the fields of a member by number, to find the member's name. If a field
+/// occurs several times, the first occurrence is used. In a message with many fields, only the
+/// first ones are searched.
 pub struct MemberFields<'a> {
     cursor: WireCursor<&'a mut dyn Input>,
     range: Range<u64>,

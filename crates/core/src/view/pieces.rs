@@ -59,7 +59,7 @@ impl PieceOptions {
     }
 
     /// Sets whether each piece also includes the fields that are not on the path to the divided
-    /// field. Default: no.
+    /// field. Default: false.
     #[must_use]
     pub const fn with_rest(mut self, with: bool) -> Self {
         self.with_rest = with;
@@ -189,9 +189,10 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if `field` is not a repeated field, or the message that contains
-    /// it doesn't exist or occurs in several pieces; [`ErrorKind::LimitExceeded`] if pieces include
-    /// the other fields and these fields form more than a million ranges; any error in the message.
+    /// [`ErrorKind::InvalidPath`] if `field` is not a repeated field, or if the message that
+    /// contains it doesn't exist or [consists of several occurrences](Self::is_in_pieces) of its
+    /// field; [`ErrorKind::LimitExceeded`] if pieces include the other fields and these fields form
+    /// more than a million ranges; any error in the message.
     pub fn pieces(&self, field: &FieldPath, options: &PieceOptions) -> Result<Pieces<'a>> {
         let invalid = |message: &str| {
             let error = Error::new(ErrorKind::InvalidPath, message);

@@ -36,7 +36,7 @@ impl Selected<'_> {
         element.first().map(|piece| piece.start)
     }
 
-    /// Adds the start of the most recently returned value to an error without an offset. For a
+    /// Adds the start of the most recently returned value to `error` if it has no offset yet. For a
     /// chunked message, the error then has the chunk and the offset in the chunk, and also the
     /// chunk's file if it isn't the file with the trailer. If a chunk that was read is damaged,
     /// returns an error about the damage instead.
@@ -48,8 +48,8 @@ impl Selected<'_> {
         portion.in_chunk(error)
     }
 
-    /// Appends fields of the most recently returned message to `out`, in wire form: all fields for
-    /// which `keep` returns true.
+    /// Appends to `out`, in wire form, all fields of the most recently returned message for which
+    /// `keep` returns true.
     ///
     /// # Errors
     ///
@@ -64,8 +64,9 @@ impl Selected<'_> {
         copied.map_err(|error| self.cursor.input_mut().damage_first(error))
     }
 
-    /// Appends fields of the current element at a level to `out`, as [`fields_to`](Self::fields_to)
-    /// does for the value.
+    /// Appends to `out`, in wire form, all fields for which `keep` returns true, from the current
+    /// element at a [level](crate::path::PathQuery::levels). Appends nothing if there is no such
+    /// element.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ use super::{LARGEST_SMALL_VALUE, total};
 use crate::path::{FieldPath, TargetKind, is_implicit};
 use crate::{Error, ErrorKind, Result};
 
-/// A path from each value that a query selects to a scalar value inside it.
+/// A path that starts at each value selected by a query, and leads to a scalar inside that value.
 pub struct ScalarPath {
     way: Way,
     kind: Kind,
@@ -26,8 +26,8 @@ impl std::fmt::Debug for ScalarPath {
 }
 
 impl ScalarPath {
-    /// Parses a path inside a query's values, whose kind is `value`. The path `.` is the value
-    /// itself.
+    /// Parses a path that starts at each value selected by a query. `value` is the kind of these
+    /// values. The path `.` leads to the value itself.
     ///
     /// # Errors
     ///

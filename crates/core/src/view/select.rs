@@ -24,8 +24,8 @@ const COPY_LEN: usize = 64 << 10;
 /// An iterator over the values that a [`PathQuery`] selects, in message order, from
 /// [`MessageView::select`]. It ends after an error.
 ///
-/// Memory doesn't grow with the number of values. Each item is the size of a value in bytes. The
-/// value's content and path are available until the next item is requested.
+/// The memory used doesn't grow with the number of values. Each item is the size of a value in
+/// bytes. The value's content and path are available until the next item is requested.
 pub struct Selected<'a> {
     pub(super) cursor: WireCursor<Portion<'a>>,
     /// Path of the message that contains the first field whose elements are iterated over.
@@ -73,8 +73,9 @@ impl std::fmt::Debug for Selected<'_> {
 }
 
 impl<'a> MessageView<'a> {
-    /// Returns an iterator over the values that a query selects. `names` are rules for the names of
-    /// elements, in addition to fields that look like names.
+    /// Returns an iterator over the values that a query selects. The rules in `names` determine the
+    /// names of elements. An element whose type has no rule gets its name from a field that looks
+    /// like a name, if there is one.
     ///
     /// ```
     /// use proto_splitter_core::view::MessageView;
@@ -121,7 +122,7 @@ impl<'a> MessageView<'a> {
         Ok(selected)
     }
 
-    /// Returns the path of the value that a query selects, which must be the only one.
+    /// Returns the path of the only value that a query selects.
     ///
     /// # Errors
     ///
@@ -180,8 +181,8 @@ impl<'a> MessageView<'a> {
     }
 
     /// Searches for each name and string key of a query among the names and keys of existing
-    /// elements. Returns the first one that is missing and, for an error message, the first `most`
-    /// names and keys that exist in its place. Returns `None` if each of them exists.
+    /// elements. Returns the first name or key that is missing and, for an error message, the first
+    /// `most` names and keys among which it was searched for. Returns `None` if none is missing.
     ///
     /// # Errors
     ///
@@ -211,9 +212,9 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Returns a replacement for a query that selects nothing by name. The replacement selects
-    /// elements by the value of one of their string fields. Returns `None` if no such replacement
-    /// selects anything, or the message's type is unknown.
+    /// Returns a replacement for a query that names elements, but selects none by these names. The
+    /// replacement selects elements by the value of a string field. Returns `None` if no such
+    /// replacement selects anything, or the message's type is unknown.
     ///
     /// # Errors
     ///

@@ -235,7 +235,7 @@ impl<R: Read> StreamInput<R> {
     ///
     /// # Errors
     ///
-    /// If reading fails, or the stream has a different length.
+    /// If reading fails, or the stream's length differs from the size passed to [`new`](Self::new).
     pub fn finish(mut self) -> Result<()> {
         let end = self.start + self.window.len() as u64;
         let left = self.size - end.min(self.size);

@@ -34,7 +34,7 @@ pub enum WireType {
 }
 
 impl WireType {
-    /// Returns the wire type for these low three bits; `None` for 6 and 7.
+    /// Returns the wire type that the low three bits of `bits` specify; `None` for 6 and 7.
     pub fn from_bits(bits: u64) -> Option<WireType> {
         Some(match bits & 7 {
             0 => WireType::Varint,
@@ -59,7 +59,8 @@ impl WireType {
         }
     }
 
-    /// Returns the size of a value in bytes: 4 or 8, or `None` if it depends on the value.
+    /// Returns the size of a value with this wire type, in bytes: 4 or 8; `None` if the size
+    /// depends on the value.
     pub fn width(self) -> Option<u8> {
         match self {
             WireType::Fixed32 => Some(4),

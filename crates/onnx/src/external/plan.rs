@@ -112,9 +112,9 @@ impl ExternalPlan {
     /// [`ErrorKind::InvalidConfig`] if an option is out of range, or readers of external data would
     /// refuse the target's name; [`ErrorKind::InvalidMessage`] if the model breaks the wire format
     /// or the size of a tensor's data doesn't match its type and shape; [`ErrorKind::Uncuttable`],
-    /// which names the largest remaining parts, if the model without the tensors is larger than
-    /// [`MAX_MODEL_SIZE`]; [`ErrorKind::LimitExceeded`] if a tensor is larger than a data file may
-    /// be.
+    /// which names the largest remaining parts, if the model without the moved tensors is larger
+    /// than [`MAX_MODEL_SIZE`]; [`ErrorKind::LimitExceeded`] if a tensor is larger than a data file
+    /// may be.
     pub fn new(
         model: MessageReader,
         target: impl Into<PathBuf>,

@@ -5,8 +5,8 @@ use proto_splitter_core::formats::{ConvertTarget, Format, Opened};
 
 use super::{USUAL, invalid};
 
-/// Name of the form for a file in chunks, in which [`convert`](super::convert) can write any
-/// message.
+/// Name of the form that consists of a file in chunks. [`convert`](super::convert) can write any
+/// message in this form.
 pub const CHUNKS: &str = "cpb";
 
 /// The result of [`forms`].

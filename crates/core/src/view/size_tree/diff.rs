@@ -31,9 +31,9 @@ pub struct Sum {
 pub struct TreeChange {
     /// Last step of the path, in the form of [`TreeNode::label`].
     pub label: String,
-    /// Sum in the old message; `None` if the field appeared.
+    /// Number and size of the values in the old message; `None` if the field appeared.
     pub old: Option<Sum>,
-    /// Sum in the new message; `None` if the field disappeared.
+    /// Number and size of the values in the new message; `None` if the field disappeared.
     pub new: Option<Sum>,
     /// Members known to have changed, the largest change first.
     pub members: Vec<MemberChange>,
@@ -69,7 +69,7 @@ impl TreeChange {
 
 impl MemberChange {
     /// Returns the growth from the old to the new message, in bytes. Negative if the member shrank.
-    /// If one tree may lack the member only because the member is small, returns the smallest
+    /// If the member may be too small for one of the trees to list it, returns the smallest
     /// possible change.
     pub fn change(&self) -> i64 {
         let unseen = self.unseen_up_to;

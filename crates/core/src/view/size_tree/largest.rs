@@ -50,7 +50,7 @@ pub fn largest(view: &MessageView<'_>, path: &FieldPath) -> Result<Vec<LargePart
 }
 
 /// If `error` was caused by the size of the value at a path, adds the value's largest parts to the
-/// error. Returns the error unchanged if it has another cause or already names some parts, and if
+/// error. Returns the error unchanged if it has another cause or already names some parts, or if
 /// the value can't be measured.
 pub fn with_largest(error: Error, view: &MessageView<'_>, path: &FieldPath) -> Error {
     if !error.needs_largest() {
@@ -63,8 +63,8 @@ pub fn with_largest(error: Error, view: &MessageView<'_>, path: &FieldPath) -> E
 }
 
 impl SizeTree {
-    /// Returns up to `most` of the largest parts by their paths and sizes, the largest first; empty
-    /// if no field or element is large enough to be named.
+    /// Returns the paths and sizes of the largest parts, the largest first and at most `most`;
+    /// empty if no field or element is large enough to be named.
     ///
     /// A part is named as precisely as its size justifies: a message, field or member is replaced
     /// by the listed parts inside it if these make up at least half of its size. A field with many

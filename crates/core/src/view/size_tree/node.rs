@@ -5,7 +5,7 @@ use crate::path::FieldPath;
 use crate::view::MemberName;
 use crate::wire::FieldNumber;
 
-/// The sizes of a message by field path.
+/// The sizes of a message's parts, by field path.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SizeTree {
@@ -13,8 +13,7 @@ pub struct SizeTree {
     pub root: TreeNode,
 }
 
-/// The combined size and count of all values at one field path, whatever the indices and keys along
-/// the path.
+/// The values at one field path, summed over all indices and keys along the path.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeNode {
@@ -35,7 +34,7 @@ pub struct TreeNode {
     pub count: u64,
     /// Total size including tags and lengths, in bytes.
     pub size: u64,
-    /// Size of the bytes that belong to no child, in bytes.
+    /// Number of the bytes in [`size`](Self::size) that belong to none of the children.
     pub own: u64,
     /// Chunks that contain the values.
     pub chunks: ChunkSet,

@@ -47,8 +47,9 @@ impl TreeOptions {
         self
     }
 
-    /// Adds rules for finding the names of messages of some types. By default, there are none, and
-    /// fields that look like names are used. If a type has several rules, the first one applies.
+    /// Adds rules for naming messages, each for one message type. Default: none. Messages of a type
+    /// without a rule are named by a field that looks like a name. If a type has several rules, the
+    /// first one applies.
     #[must_use]
     pub fn names(mut self, rules: &[NameRule]) -> Self {
         self.names.extend_from_slice(rules);
@@ -73,7 +74,7 @@ impl TreeOptions {
         self.min_member_size
     }
 
-    /// Returns the rules for finding the names of messages of some types.
+    /// Returns the rules for naming messages, each for one message type.
     pub fn get_names(&self) -> &[NameRule] {
         &self.names
     }
