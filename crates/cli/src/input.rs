@@ -112,7 +112,7 @@ impl Input {
         Ok(view)
     }
 
-    /// Fails if the input has no message.
+    /// Fails if the input contains no message.
     pub(crate) fn check_message(&self) -> Result<(), Failure> {
         if !self.is_archive() {
             return Ok(());

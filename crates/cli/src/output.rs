@@ -105,9 +105,8 @@ impl<'a> Output<'a> {
         self.line = ProgressLine::new(shown);
     }
 
-    /// Returns a progress listener for work that only reads. The listener doesn't cancel the work
-    /// when the command is interrupted, since the process can then end at once: it has no files to
-    /// clean up.
+    /// Returns a progress listener for work that only reads. An interrupt doesn't cancel the work:
+    /// there are no files to clean up, so the process ends at once.
     pub(crate) fn reading(&self, doing: &'static str) -> Progress {
         self.line.bytes(doing)
     }
@@ -248,7 +247,7 @@ impl<'a> Output<'a> {
     /// Prints an error on one line.
     pub(crate) fn error(&mut self, message: impl std::fmt::Display) {
         self.line.clear();
-        // There is no place to report an error about standard error.
+        // If standard error fails, the failure can't be reported.
         let _ = writeln!(
             self.stderr,
             "protosplit: {}",

@@ -192,7 +192,7 @@ fn standard_input() -> Result<Place, Failure> {
 }
 
 /// Copies a stream to a temporary file, since reading a message requires random access. The file
-/// has no name, so that the system removes it even if the process is killed.
+/// has no name, so the system removes it even if the process is killed.
 #[cfg(unix)]
 fn copy_of(stream: &mut dyn io::Read, name: &str) -> Result<Place, Failure> {
     use std::os::fd::AsRawFd;

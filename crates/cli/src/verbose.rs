@@ -106,7 +106,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for StageLogger {
 
 /// Prints one line to standard error, in the same form as errors.
 fn tell(line: &str) {
-    // There is no place to report an error about standard error.
+    // If standard error fails, the failure can't be reported.
     let _ = writeln!(
         io::stderr().lock(),
         "protosplit: {}",

@@ -24,8 +24,7 @@ pub(crate) fn inputs(command: &mut Command) -> Vec<&mut PathBuf> {
     arguments(command).inputs
 }
 
-/// The copies of a command's inputs and outputs; empty, since there are no stores to copy from or
-/// to.
+/// The copies of a command's inputs and outputs. Always empty, since this build supports no stores.
 #[derive(Debug)]
 pub(crate) struct Staged;
 
