@@ -31,7 +31,7 @@ impl Interrupt {
     }
 
     /// Stops the command. Returns false if the caller can end the process at once, because the
-    /// command has nothing to clean up, or the handle was raised before.
+    /// command has nothing to clean up or the handle was raised before.
     #[must_use]
     pub fn raise(&self) -> bool {
         let first = !self.token.is_cancelled();

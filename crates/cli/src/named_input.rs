@@ -120,7 +120,8 @@ impl NamedInput {
         self.0.file()
     }
 
-    /// Returns the folder, if the input was named by its folder, and otherwise the file.
+    /// Returns the path of the folder if the input was named by its folder, otherwise the path of
+    /// the file.
     pub fn path(&self) -> &Path {
         self.0.path()
     }

@@ -131,12 +131,12 @@ fn recompressed<S: ReadAt>(
 }
 
 /// Replaces the value at `path` and writes the new file to `target`, which must be empty. Only the
-/// chunk that contains the value is encoded again; chunks below the old value are dropped. Chunks
-/// that are in other files are written to `target`, too.
+/// chunk that contains the value is encoded again. Chunks that belong inside the old value are
+/// dropped. Chunks that are in other files are written to `target`, too.
 ///
 /// The value has the form that [`MessageView::get`](MessageView::get) returns: the fields of a
-/// message, the bytes of a string or bytes value, the wire encoding of a number. There must already
-/// be a value at the path, since the old value's position determines that of the new value.
+/// message, the bytes of a string or bytes value, or the wire encoding of a number. There must
+/// already be a value at the path, since the new value takes the old value's position.
 ///
 /// # Errors
 ///

@@ -144,7 +144,7 @@ impl Error {
     }
 
     /// Returns the byte offset at which the error occurred, if known: an offset in the
-    /// [chunk](Self::chunk) if that is known, otherwise in the message or file.
+    /// [chunk](Self::chunk) if the chunk is known, otherwise in the message or file.
     pub fn offset(&self) -> Option<u64> {
         self.inner.offset
     }

@@ -22,7 +22,8 @@ pub struct Difference {
     /// Path of the differing value in the first message, or in the second message if only that has
     /// the value.
     pub path: FieldPath,
-    /// Name of the list element at `path`; `None` if the path isn't that of an element with a name.
+    /// Name of the list element at `path`; `None` if the value isn't a list element, or has no
+    /// name.
     pub name: Option<String>,
     /// The kind of difference.
     pub how: DifferenceKind,

@@ -14,7 +14,8 @@ use crate::schema::decode_descriptor_set;
 use crate::wire::{FieldNumber, WireCursor, WireType, put_varint, tag};
 use crate::{Error, ErrorKind, Result};
 
-/// Returns the file metadata for a message of this type, with its schema if `with_schema` is set.
+/// Returns the file metadata for a message of this type, with the type's schema if `with_schema` is
+/// set.
 pub fn describe_type(descriptor: &MessageDescriptor, with_schema: bool) -> RecordsMetadata {
     let mut metadata = RecordsMetadata {
         record_type_name: Some(descriptor.full_name().to_owned()),

@@ -21,9 +21,9 @@ pub const DEFAULT_MAX_TRAILER_MEMORY: u64 = 512 << 20;
 /// are limited by their stored size: see [`LARGEST_EXPANSION`].
 pub const DEFAULT_LEAST_MAX_MERGED_SIZE: u64 = 8 << 30;
 
-/// Maximum ratio between the size of a message above [`DEFAULT_LEAST_MAX_MERGED_SIZE`] and its
-/// stored size: 4096. Compressed weights expand by a small factor; only runs of zeros expand by
-/// more than this.
+/// Maximum ratio of a message's size to its stored size: 4096. It applies to messages larger than
+/// [`DEFAULT_LEAST_MAX_MERGED_SIZE`]. Compressed weights expand by a small factor; only runs of
+/// zeros expand by more than this.
 pub const LARGEST_EXPANSION: u64 = 4096;
 
 /// Default maximum total size of the decoded record chunks that are cached, in bytes: 64 MiB, many

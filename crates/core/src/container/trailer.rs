@@ -36,7 +36,7 @@ pub enum TrailerUse {
 pub struct ChunkPlace {
     /// Path from the root of the message.
     pub path: FieldPath,
-    /// True if the chunk continues a packed run at `path`.
+    /// True if the chunk continues the packed values of the field at `path`.
     pub packed: bool,
 }
 
@@ -56,9 +56,9 @@ pub struct ChunkPlace {
 ///                                       TensorFlow's reader skips
 /// ```
 ///
-/// With join version 1, the tree is in `extended_message` instead of `message`. TensorFlow's
-/// `chunk.proto` is the source of the format; `proto/tensorflow/proto_splitter/chunk.proto` is a
-/// copy with this project's additions.
+/// With join version 1, the tree of `ChunkedMessage`s is in `extended_message` instead of
+/// `message`. TensorFlow's `chunk.proto` is the source of the format;
+/// `proto/tensorflow/proto_splitter/chunk.proto` is a copy with this project's additions.
 ///
 /// ```
 /// use prost_reflect::prost_types::FileDescriptorProto;

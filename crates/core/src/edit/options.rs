@@ -40,11 +40,11 @@ impl RewriteOptions {
         self
     }
 
-    /// Sets the maximum size of a file, in bytes, as [when
+    /// Sets the maximum size of each written file, in bytes, as [when
     /// splitting](crate::split::SplitOptions::max_file_size). Default: `None`, unlimited. If one
     /// file isn't enough, the other files are written next to the main file. The minimum is
-    /// [`LEAST_MAX_FILE_SIZE`](crate::split::LEAST_MAX_FILE_SIZE), and the file must have the
-    /// extended profile. Chunks aren't cut, so each chunk must fit in one file.
+    /// [`LEAST_MAX_FILE_SIZE`](crate::split::LEAST_MAX_FILE_SIZE), and the rewritten file must have
+    /// the extended profile. Chunks aren't cut, so each chunk must fit in one file.
     ///
     /// Only [`recompress_to_file`](crate::edit::recompress_to_file) and
     /// [`replace_to_file`](crate::edit::replace_to_file) can write several files, and the target's

@@ -18,8 +18,7 @@ const LONGEST_NAME: usize = 60;
 pub struct LargePart {
     /// The path of a value or of a whole field. `[*]` denotes all elements of a repeated field.
     pub path: String,
-    /// Name of the element at `path`; `None` if the part is not an element, or an element without a
-    /// name.
+    /// Name of the element at `path`; `None` if the part isn't an element, or has no name.
     pub name: Option<String>,
     /// Size in bytes.
     pub size: u64,

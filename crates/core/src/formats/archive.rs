@@ -118,7 +118,7 @@ pub trait Archive: Any + Debug + Send + Sync {
 /// An iterator over the tensors of an input, from [`Archive::tensor_iter`].
 pub type TensorIter<'a> = Box<dyn Iterator<Item = Result<TensorInfo>> + 'a>;
 
-/// A part of an archive that takes up space.
+/// A named part of an archive, with its size and location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {

@@ -168,9 +168,9 @@ impl<'a> Candidate<'a> {
         Ok(Candidate::of(path, CandidateKind::File, size, bytes))
     }
 
-    /// Sets the function that opens a file by its name in the trailer of a message in chunks, for
-    /// an input that [isn't a file](Self::of_source). Without this function, a message in several
-    /// files can't be opened.
+    /// Sets the function that opens the other files of a message in chunks, given their names in
+    /// the trailer. An input that [isn't a local file](Self::of_source) needs this function if its
+    /// message is in several files.
     #[must_use]
     pub fn beside(mut self, open: impl Fn(&str) -> Result<Arc<dyn ReadAt>> + 'a) -> Self {
         self.beside = Some(Box::new(open));

@@ -24,7 +24,7 @@ pub struct ConvertSetting {
     pub name: &'static str,
     /// Description for use in a sentence, without an article.
     pub title: &'static str,
-    /// True if the value is a size in bytes.
+    /// True if the setting's value is a size in bytes.
     pub is_size: bool,
     /// Names of the forms that the setting applies to.
     pub forms: &'static [&'static str],

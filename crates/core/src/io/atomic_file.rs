@@ -118,7 +118,7 @@ impl MadeFrom {
     }
 }
 
-/// Creates a file in a folder that is written as a whole and renamed once complete, such as a
+/// Creates a file in a folder. The folder is renamed once all its files are complete, like a
 /// [`TemporaryFolder`]. The file gets no permissions that its inputs lack.
 ///
 /// ```
@@ -172,7 +172,7 @@ pub struct AtomicFile {
     force: bool,
 }
 
-/// A seekable sink, as [`AtomicFile::write`] passes it to its callback. The callback writes bytes
+/// The seekable sink that [`AtomicFile::write`] passes to its callback. The callback writes bytes
 /// in order, and seeks back only to patch earlier bytes if the file format requires that.
 pub trait FileSink: Write + Seek {}
 

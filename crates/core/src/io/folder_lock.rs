@@ -52,9 +52,9 @@ impl FolderLock {
         Ok(FolderLock { held, replaced })
     }
 
-    /// Returns the files next to the main file that a killed writer had listed as
-    /// [replaced](Self::list_replaced), except files that have changed since. The main file may
-    /// still refer to them.
+    /// Returns the files that a killed writer had listed as [replaced](Self::list_replaced), except
+    /// files that have changed since. The files are next to the main file, which may still refer to
+    /// them.
     pub fn replaced(&self) -> &[PathBuf] {
         &self.replaced
     }

@@ -314,7 +314,7 @@ pub(super) fn are_locks_shared(folder: &Path) -> bool {
 }
 
 /// Removes a file unless a process still [locks](hold_shared) it. If the locks in the file's folder
-/// might be invisible to other hosts, logs the file instead.
+/// might be invisible to other hosts, keeps the file and logs its path.
 #[doc(hidden)]
 pub fn remove_abandoned(path: &Path) {
     if system::are_locks_shared(folder(path)) {

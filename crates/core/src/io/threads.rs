@@ -99,7 +99,8 @@ pub fn map_with<B, T: Send>(
     made.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Limits on results that are made ahead of the consumer that takes them in order.
+/// Limits on the results that are made before the consumer takes them. The consumer takes the
+/// results in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead {
     /// Maximum number of results that are in progress or wait for the consumer.

@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// Constructors that implementations of [`Format`](super::super::Format) call.
 impl Opened {
-    /// Opens a file that is a message, like [`of_input`](Self::of_input).
+    /// Opens a file that is a message, as [`of_input`](Self::of_input) opens an input.
     ///
     /// # Errors
     ///
@@ -88,8 +88,8 @@ impl Opened {
         self
     }
 
-    /// Declares that reading the bytes of the message verifies their checksums, so that verifying
-    /// the message reads all of it.
+    /// Declares that reading the bytes of the message verifies their checksums. Verifying the
+    /// message then reads all of its bytes.
     #[must_use]
     pub fn checked_when_read(mut self) -> Self {
         self.is_checked_when_read = true;

@@ -23,7 +23,8 @@ impl Opened {
     }
 
     /// In an error from reading the message, replaces the offset in the message with the offset in
-    /// the file. Leaves the error unchanged if the offset in the file is unknown or equal.
+    /// the file. Leaves the error unchanged if the offset in the file is unknown, or is the same as
+    /// the offset in the message.
     #[must_use]
     pub fn placed(&self, error: Error) -> Error {
         let is_placed = error.kind() == ErrorKind::InvalidMessage && error.chunk().is_none();

@@ -6,8 +6,8 @@ use super::Opened;
 use crate::{Error, ErrorKind, Result};
 
 impl Opened {
-    /// Sets the files that the message refers to without including their bytes: they are missing,
-    /// or a setting excludes them.
+    /// Sets the files that the message refers to without including their bytes. Each of these files
+    /// is missing, or is excluded by a setting.
     #[must_use]
     pub fn referring_to<P: Into<PathBuf>>(mut self, files: impl IntoIterator<Item = P>) -> Self {
         self.outside.extend(files.into_iter().map(Into::into));

@@ -176,8 +176,8 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the value isn't a tensor according to any format, and the
-    /// errors of [`read_tensor`](Self::read_tensor).
+    /// [`ErrorKind::InvalidPath`] if no format treats the value as a tensor, and the errors of
+    /// [`read_tensor`](Self::read_tensor).
     pub fn tensor_at(&self, path: &str) -> Result<TensorReader<'_>> {
         self.tensor_in(&self.find(path)?, path)
     }

@@ -97,8 +97,8 @@ impl Opened {
         Ok(self.merge_to_file(target, &options)?.size)
     }
 
-    /// Merges a message in chunks to a file, like [`write_file_with`](Self::write_file_with), and
-    /// returns a report. A message in one file is checked and copied.
+    /// Merges a chunked message into a file, like [`write_file_with`](Self::write_file_with), and
+    /// returns a report. A message in one piece is checked and copied.
     ///
     /// # Errors
     ///

@@ -7,10 +7,10 @@ use crate::Result;
 use crate::error::ChunkIndex;
 use crate::spans::{SourceId, Span, SpanList, SpanSource};
 
-/// The origin of every byte of a merged message, known before any of it is written.
+/// A plan of a merge: the origin of every byte of the merged message.
 ///
-/// Its [spans](MergePlan::spans) cover the output from the first byte to the last; their sources
-/// are chunks, by index. The `Display` of a plan lists the spans:
+/// The plan's [spans](MergePlan::spans) cover the message from the first byte to the last. Each
+/// span's source is a chunk, given by its index. The `Display` of a plan lists the spans:
 ///
 /// ```text
 /// 0 chunk 0 0..9
@@ -93,8 +93,8 @@ impl MergePlan {
         &self.spans
     }
 
-    /// Returns the spans that come from this chunk, in the order of its bytes. They are the places
-    /// in the message to which the chunk's bytes have to be written.
+    /// Returns the spans whose bytes come from this chunk, in the order of the bytes in the chunk.
+    /// Each span is a place in the message to which bytes of the chunk have to be written.
     pub fn chunk_spans(
         &self,
         chunk: impl Into<ChunkIndex>,

@@ -9,8 +9,8 @@ use record_file::{PositionReader, ReadAt};
 use crate::wire::{Input, StreamInput};
 use crate::{Error, ErrorKind, Result};
 
-/// The chunks of a message, by index: in memory, or in a file. Several threads may read them at
-/// once.
+/// A store of a message's chunks, in memory or in a file. Chunks are identified by index. Several
+/// threads may read chunks at once.
 pub trait ChunkStore: Sync {
     /// Returns the number of chunks.
     fn len(&self) -> usize;

@@ -204,9 +204,10 @@ impl<S: ReadAt> RecordStore<S> {
         })
     }
 
-    /// Groups the chunks for independent readers. Chunks whose records share record chunks form one
-    /// group, ordered by position, so that each record chunk is decoded once even with a small
-    /// cache. Several readers of one group wouldn't help: all but one would wait while one decodes.
+    /// Returns the indices of the chunks, grouped for independent readers. All chunks that share a
+    /// record chunk with another chunk form one group, ordered by position, so that each record
+    /// chunk is decoded once even with a small cache. Every other chunk is a group of its own.
+    /// Several readers of one group wouldn't help: all but one would wait while one decodes.
     pub fn groups(&self) -> Vec<Vec<usize>> {
         let infos = &self.trailer.metadata().chunks;
         let mut order: Vec<usize> = (0..infos.len()).collect();
