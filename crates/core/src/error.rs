@@ -262,7 +262,7 @@ impl Error {
         found.any(|at| at == 0 || message[..at].ends_with(' '))
     }
 
-    /// Prepends `what` to the error's text: the operation, or the place of the error.
+    /// Prepends `what`, which is the operation or the place of the error, to the error's text.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {
         self.inner.context = Some(match self.inner.context.take() {

@@ -27,8 +27,8 @@ impl<S> FileSource<S> {
         FileSource(Inner::Pooled(file))
     }
 
-    /// Returns the caller's source; `None` for a file in a pool, which is opened again when it is
-    /// read. The file that contains the trailer is always the caller's source.
+    /// Returns the caller's source; `None` for a file in a pool, which may be closed between reads.
+    /// The file that contains the trailer is always the caller's source.
     pub fn get_ref(&self) -> Option<&S> {
         match &self.0 {
             Inner::Given(source) => Some(source),
