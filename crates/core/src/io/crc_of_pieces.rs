@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use super::combine;
 
 /// Maximum number of disjoint pieces that a [`CrcOfPieces`] remembers, since each takes memory.
-/// Only random access produces more.
+/// Only random access produces more pieces.
 const MOST_PIECES: usize = 4096;
 
 /// The crc32c of bytes that are read in pieces, in any order. It is computed while the bytes are

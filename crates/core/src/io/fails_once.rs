@@ -21,9 +21,9 @@ use std::io::{self, Seek, SeekFrom, Write};
 pub struct FailsOnce<W> {
     inner: W,
     has_failed: bool,
-    /// Position that callers see, in bytes, including discarded bytes.
+    /// Position in bytes, as if the discarded bytes had been written.
     at: u64,
-    /// Length that callers see, in bytes, including discarded bytes.
+    /// Length in bytes, as if the discarded bytes had been written.
     len: u64,
 }
 

@@ -67,7 +67,7 @@ impl<F: Borrow<File>> Write for FileAt<F> {
 
     #[cfg(target_os = "linux")]
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        /// Maximum number of buffers in one call: Linux's `IOV_MAX`.
+        /// Maximum number of buffers in one vectored write: Linux's `IOV_MAX`.
         const MOST: usize = 1024;
         let slices = &slices[..slices.len().min(MOST)];
         let n = rustix::io::pwritev(self.file.borrow(), slices, self.offset)?;

@@ -9,7 +9,7 @@ pub const CHUNKED_EXTENSION: &str = "cpb";
 /// The extension of a file that contains a message in one piece.
 pub const PLAIN_EXTENSION: &str = "pb";
 
-/// Returns true if a file's name ends in `.cpb`, so that the file should contain chunks.
+/// Returns true if a file's name ends in `.cpb`, the extension of chunked files.
 ///
 /// ```
 /// use proto_splitter_core::container::is_named_chunked;

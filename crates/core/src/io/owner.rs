@@ -1,6 +1,6 @@
-//! Identifiers of processes that write files, composed of the host and the process number. They are
-//! recorded for file systems on which other hosts can't tell from locks whether a process is still
-//! running.
+//! Identifiers of processes that write files. An identifier consists of the host, the process
+//! number and the start time. Names of temporary files and folders contain it on file systems on
+//! which other hosts can't tell from locks whether the process is still running.
 
 use std::fmt;
 
@@ -8,11 +8,12 @@ use std::fmt;
 /// identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
-    /// Hash of the host's name, its boot ID and the PID namespace of the process. Two process
-    /// numbers can be compared only if their hashes are equal.
+    /// Hash of the host's name, the host's boot ID, and the PID namespace of the process. The
+    /// process numbers of two owners can be compared only if the owners' hashes are equal.
     host: u64,
     process: u32,
-    /// Start time of the process in ticks since the boot, since process numbers are reused.
+    /// Start time of the process, in clock ticks after the host's boot. It distinguishes the
+    /// process from earlier ones with the same number.
     started: u64,
 }
 
@@ -87,7 +88,7 @@ mod system {
     }
 
     /// Returns the start time of a process: the 22nd field of `/proc/PID/stat`, whose 2nd field is
-    /// a name in parentheses. `None` if the file can't be read.
+    /// a name in parentheses that may contain spaces. `None` if the file can't be read.
     pub(super) fn started(process: u32) -> Option<u64> {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         let (_, fields) = stat.rsplit_once(')')?;

@@ -47,7 +47,7 @@ pub fn check_folder(target: impl AsRef<Path>) -> Result<()> {
     }
 }
 
-/// Returns true if a path ends in a slash, so that it can only name a folder.
+/// Returns true if a path ends in a slash, and thus can only name a folder.
 ///
 /// ```
 /// use proto_splitter_core::atomic::names_folder;
@@ -60,7 +60,7 @@ pub fn names_folder(path: &Path) -> bool {
     last.is_some_and(|&last| std::path::is_separator(char::from(last)))
 }
 
-/// Fails if `target` ends in a slash, so that it can only name a folder.
+/// Fails if `target` ends in a slash, and thus can only name a folder.
 pub(super) fn check_name(target: &Path) -> io::Result<()> {
     if names_folder(target) {
         Err(Error::new(ErrorKind::InvalidConfig, A_FOLDER).into())

@@ -128,7 +128,8 @@ impl TemporaryFolder {
     ///
     /// # Errors
     ///
-    /// Any error from the operating system while renaming the folder, which is then removed.
+    /// Any error from the operating system while renaming the folder. After an error, the folder is
+    /// removed.
     pub fn detach(self, target: &Path) -> io::Result<TempDir> {
         let parent = folder(self.path());
         let owner = owner_in(parent).map_or_else(String::new, |owner| owner.to_string());
@@ -148,7 +149,7 @@ impl TemporaryFolder {
     }
 }
 
-/// Creates a temporary item next to `target` with `create`. If `create` returns `None`, since
+/// Creates a temporary item next to `target` with `create`. If `create` returns `None` because
 /// another process has removed the new item, tries again, up to [`MOST_TRIES`] times.
 fn beside<T>(
     target: &Path,

@@ -195,7 +195,7 @@ pub fn each_in_order<J: Send, T: Send>(
     })
 }
 
-/// A guard that, when dropped, sets the flag for abandoned work.
+/// A guard that, when dropped, sets the flag that makes running jobs return early.
 struct Abandons<'a>(&'a AtomicBool);
 
 impl Drop for Abandons<'_> {

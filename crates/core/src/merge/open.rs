@@ -217,8 +217,8 @@ pub fn open_sources_with<S: ReadAt>(
     complete(file, None, trailer, cache, limits, open)
 }
 
-/// Opens the other files that the trailer names, and makes all checks of the trailer that need no
-/// reads of records.
+/// Opens the other files that the trailer names, and performs all checks of the trailer that don't
+/// require reading records.
 fn complete<S: ReadAt>(
     file: RecordFile<FileSource<S>>,
     end: Option<RecordPosition>,
@@ -372,8 +372,8 @@ fn open_part<S: ReadAt>(
 }
 
 #[cold]
-/// Returns an error in place of a file that a trailer names, for sources that can't open other
-/// files.
+/// Returns the error for another file that a trailer names. Call this from the `open` function
+/// passed to [`open_sources`] if only the main file can be opened.
 ///
 /// # Errors
 ///

@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 pub enum Placement<'a> {
     /// A complete trailer: the chunks' places, sizes and checksums.
     Metadata(&'a ChunkMetadata),
-    /// Only the chunks' places, as in TensorFlow's profile.
+    /// Only the chunks' places, without sizes and checksums, as in TensorFlow's profile.
     Message(&'a ChunkedMessage),
 }
 

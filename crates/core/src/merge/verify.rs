@@ -194,8 +194,8 @@ impl Verification {
     }
 }
 
-/// Returns the slices whose number of elements is in the trailer: the index of each chunk, and the
-/// field of its elements.
+/// Returns the slices whose number of elements is in the trailer, as a map from the index of each
+/// slice's chunk to the field number of the slice's elements.
 fn counted_slices(trailer: &Trailer) -> HashMap<usize, FieldNumber> {
     let said = trailer.slices().filter(|&(_, _, said)| said > 0);
     said.map(|(chunk, number, _)| (chunk, number)).collect()
@@ -450,8 +450,8 @@ fn check_merge(
 }
 
 impl Verification {
-    /// Adds an error, unless it repeats an earlier error: planning reads some damaged data a second
-    /// time.
+    /// Adds an error, unless it repeats an earlier error. Planning can repeat an error, since it
+    /// reads some damaged data a second time.
     fn add(&mut self, error: Error) {
         let known = self
             .problems

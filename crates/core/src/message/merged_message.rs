@@ -61,7 +61,7 @@ pub struct MergedMessage<S = File> {
     chunks: Vec<OnceLock<Access>>,
     max_held: u64,
     unpacked: Mutex<Unpacked>,
-    /// The checksum of the whole message; `None` if there is nothing to compare.
+    /// The checksum of the whole message; `None` if it isn't verified.
     sum: Option<WholeSum>,
 }
 

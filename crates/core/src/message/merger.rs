@@ -139,8 +139,8 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// The errors of [`read`](Self::read). If the bytes are not a message of the type `M`, some of
-    /// them may already have been merged.
+    /// The errors of [`read`](Self::read). If the bytes are not a message of the type `M`, some
+    /// fields may already have been merged.
     pub fn merge_into<M: Message>(&self, prefix: impl AsRef<Path>, message: &mut M) -> Result<()> {
         let bytes = self.merge_to_bytes(prefix)?;
         message.merge(bytes).map_err(undecodable)

@@ -18,8 +18,8 @@ use crate::progress::Meter;
 use crate::spans::{copy_range, read_pieces};
 use crate::{Error, ErrorKind, Result};
 
-/// Size of the pieces into which a range is divided for copying, if the message is in one piece: 32
-/// MiB. Thus, one large value keeps all threads busy.
+/// Size of the parts into which a range is divided for copying if the message is in one piece: 32
+/// MiB. Several threads can thus copy one large value.
 const PIECE_LEN: u64 = 32 << 20;
 
 /// Number of bytes to write between two calls of `leave_out` if the message is in one piece: 64

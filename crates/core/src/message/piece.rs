@@ -19,7 +19,7 @@ use crate::view::size_tree::with_largest;
 use crate::wire::{SourceInput, WireCursor};
 use crate::{Error, Result};
 
-/// A message in one piece: a file, an object in a store, or bytes composed of several files.
+/// A message in one piece: a file, an object in a store, or bytes that come from several files.
 pub(crate) struct Piece {
     bytes: Arc<dyn ReadAt>,
     size: u64,

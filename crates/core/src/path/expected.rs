@@ -61,7 +61,7 @@ impl Expected {
         }
     }
 
-    /// Returns the maximum length of a value equal to this one, in bytes.
+    /// Returns the maximum number of bytes in the encoding of a value that equals this one.
     pub(super) fn longest(&self) -> u64 {
         match self {
             Expected::Bytes { value, .. } => value.len() as u64,

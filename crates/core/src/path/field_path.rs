@@ -11,9 +11,9 @@ use crate::wire::FieldNumber;
 pub enum Select {
     /// The field itself.
     Field,
-    /// An element of a repeated field, counted from 0.
+    /// The element of a repeated field at this index, counted from 0.
     Index(u64),
-    /// The value of a map entry.
+    /// The value of the map entry with this key.
     Key(MapKey),
 }
 
@@ -82,7 +82,7 @@ impl FieldPath {
         &self.steps
     }
 
-    /// Returns true if the path is empty, so that it denotes the message itself.
+    /// Returns true if the path is empty. The empty path denotes the message itself.
     pub fn is_root(&self) -> bool {
         self.steps.is_empty()
     }

@@ -56,8 +56,8 @@ impl KeyCodec {
         }
     }
 
-    /// Returns the fixed-width codec for keys of the same type if `wire` is the wire type of that
-    /// codec, otherwise this codec.
+    /// Returns the fixed-width variant of this encoding if `wire` is the wire type of that variant,
+    /// otherwise this encoding.
     fn with_wire(self, wire: WireType) -> KeyCodec {
         match (self, wire) {
             (KeyCodec::Uint32, WireType::Fixed32) => KeyCodec::Fixed32,

@@ -58,8 +58,8 @@ pub(crate) fn parse_entry(
     Ok(key.map(|key| MapEntry { key, value }))
 }
 
-/// Number of bytes to read from a map entry for its next field. The number is small, since a value
-/// that follows may be in a separate chunk.
+/// Number of bytes to read from a map entry for its next field. The number is small to avoid
+/// reading from a following value, which may be in a separate chunk.
 const ENTRY_WINDOW: usize = 16;
 
 pub(crate) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {

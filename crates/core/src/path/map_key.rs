@@ -9,13 +9,13 @@ pub enum MapKey {
     String(String),
     /// A bool key.
     Bool(bool),
-    /// A uint32 key (also fixed32).
+    /// A uint32 or fixed32 key.
     U32(u32),
-    /// A uint64 key (also fixed64).
+    /// A uint64 or fixed64 key.
     U64(u64),
-    /// An int32 key (also sint32, sfixed32).
+    /// An int32, sint32 or sfixed32 key.
     I32(i32),
-    /// An int64 key (also sint64, sfixed64).
+    /// An int64, sint64 or sfixed64 key.
     I64(i64),
 }
 

@@ -57,7 +57,7 @@ pub(crate) enum Pick {
     One(Select),
     /// The element at this position from the end; 1 is the last.
     FromEnd(u64),
-    /// All elements or entries.
+    /// All elements of a repeated field, or all entries of a map.
     All,
     /// The elements from the first position up to the second, exclusive; `None` means the end.
     Range(Place, Option<Place>),
@@ -151,8 +151,9 @@ impl PathQuery {
         Some((parent, last))
     }
 
-    /// Returns a pair for each step with a name or string key: the query that ends with this step
-    /// and selects all elements instead, and the name or key.
+    /// Returns a pair for each step that selects by a name or by a string key. The pair consists of
+    /// the query up to this step, with the step's selection replaced by all elements, and of the
+    /// name or key.
     pub(crate) fn named(&self) -> impl Iterator<Item = (PathQuery, &str)> {
         self.steps.iter().enumerate().filter_map(|(at, step)| {
             let name = match &step.pick {
@@ -226,7 +227,7 @@ impl PathQuery {
     }
 }
 
-/// The query for the only value at a path.
+/// Creates a query that selects only the value at the path.
 impl From<&FieldPath> for PathQuery {
     fn from(path: &FieldPath) -> Self {
         let mut text = String::new();

@@ -75,8 +75,8 @@ impl ExternalFiles {
         main.chain(self.paths).collect()
     }
 
-    /// Converts the text of a path in a trailer. Fails if the text shows that the path leads
-    /// outside of the main file's folder, unless such paths are allowed.
+    /// Converts a path in a trailer from text. Fails if the text shows that the path leads outside
+    /// of the main file's folder, unless such paths are allowed.
     fn relative(&self, path: &str) -> Result<PathBuf> {
         let strange = |part: &str| part.is_empty() || part == "." || part.contains('\0');
         let inside = path.strip_prefix('/').unwrap_or(path);

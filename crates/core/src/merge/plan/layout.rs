@@ -1,4 +1,4 @@
-//! The input to a plan: the places of chunks, and their kinds.
+//! The input for planning a merge: each chunk's place in the message, and its kind.
 
 use crate::container::{ChunkKind, ChunkTree, Trailer};
 

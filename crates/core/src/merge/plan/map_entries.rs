@@ -74,8 +74,8 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         Ok(())
     }
 
-    /// Skips a map entry whose key isn't at its beginning, and which is too large to be kept in
-    /// memory until the key is found. Fails if a chunk belongs in the entry, which splitters avoid.
+    /// Skips a map entry that doesn't begin with its key, and is too large to be held in memory
+    /// until the key is found. Fails if a chunk belongs in the entry. Splitters avoid such chunks.
     fn large_entry(&mut self, node: NodeId, field: Field) -> Result<()> {
         let (end, tree) = (self.cursor.end(), self.planner.tree);
         let want = self.planner.states[node.index()].want_mut(field.number);
@@ -132,8 +132,8 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
     }
 }
 
-/// Searches the positions `part`, at the beginning of a map entry of `len` bytes, for the entry's
-/// key. Returns the key, if found, and the number of bytes searched.
+/// Searches the range `part`, which starts at the beginning of a map entry of `len` bytes, for the
+/// entry's key. Returns the key, if found, and the number of bytes searched.
 fn look_for_key<I: Input>(
     input: &mut I,
     part: Range<u64>,

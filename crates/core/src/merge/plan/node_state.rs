@@ -77,7 +77,7 @@ impl Occurrence {
         self.value_len == 0
     }
 
-    /// Returns the frame for positions inside the value.
+    /// Returns the innermost [frame](Frame) around positions inside the value.
     pub(in crate::merge) fn inner_frame(&self) -> Option<Rc<Frame>> {
         match self.wire {
             WireType::Len => Some(Frame::new(
@@ -130,8 +130,8 @@ pub(in crate::merge) struct LastFields {
     by_number: HashMap<u32, usize>,
     recent: usize,
     count: u64,
-    /// The field numbers in ascending order, each with the slot of the field that occurs last among
-    /// the fields with this number or a lower one.
+    /// The field numbers in ascending order, each with an index in `slots`: the index of the field
+    /// that occurs last among the fields with this number or a lower one.
     ascending: Vec<(u32, usize)>,
 }
 
@@ -242,8 +242,8 @@ fn same(a: Option<&Rc<Frame>>, b: Option<&Rc<Frame>>) -> bool {
     }
 }
 
-/// The values of one field that paths lead to: a single value, elements by index, or map values by
-/// key.
+/// Those values of one field to which paths lead: a single value, elements by index, or map values
+/// by key.
 #[derive(Debug)]
 pub(in crate::merge) enum TargetValues {
     Single,
@@ -303,7 +303,7 @@ pub(in crate::merge) struct Content {
     pub(in crate::merge) begin: Option<Pos>,
     /// End of the message's content so far; `None` if no piece of it was found.
     pub(in crate::merge) end: Option<Pos>,
-    /// Numbers of the fields that were inserted.
+    /// Numbers of the fields that were inserted into the message.
     pub(in crate::merge) placed: BTreeSet<u32>,
     /// True if all later insertions go to the end.
     pub(in crate::merge) at_end: bool,

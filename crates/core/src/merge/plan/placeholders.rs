@@ -145,7 +145,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         Ok(())
     }
 
-    /// Appends a chunk to the end of the message, after any earlier tails.
+    /// Appends a chunk to the end of the message, after any chunks that were appended before.
     fn put_tail(&mut self, node: NodeId, chunk: usize) -> Result<()> {
         let Some(end) = self.states[node.index()].end().cloned() else {
             return self.missing(node);
@@ -169,9 +169,9 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         })
     }
 
-    /// If the trailer has the number of elements in a slice, and the next path leads to an element
-    /// after the slice, adds that number to the count of the elements found so far, without parsing
-    /// the slice, and returns true.
+    /// Adds a slice's elements to the number of elements found so far, without parsing the slice.
+    /// Does this only if the trailer has the number of the slice's elements, and the next path
+    /// leads to an element after the slice; otherwise returns false.
     fn passes_over(&mut self, node: NodeId, number: FieldNumber, slice: &ChunkRef) -> bool {
         let (tree, children) = (self.tree, self.tree.children(node));
         let Some(want) = self.state(node).want_mut(number) else {

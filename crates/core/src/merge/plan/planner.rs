@@ -109,8 +109,8 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         }
     }
 
-    /// Fails if the merge needs the type to interpret a map entry's key, because the key would be
-    /// one number as int32 or int64, and another as sint32 or sint64.
+    /// Fails if the merge needs the type to interpret a map entry's key, because the key would be a
+    /// different number as int32 or int64 than as sint32 or sint64.
     pub(in crate::merge) fn need_plain_keys(&self, node: NodeId, field: FieldNumber) -> Result<()> {
         if self.marked || self.options.assume_plain {
             return Ok(());
@@ -122,8 +122,8 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         self.need_type(child, "how the map's keys are encoded")
     }
 
-    /// Returns the error for a chunk at a node that can't be merged without the message's type.
-    /// `what` is the missing information, which that type determines.
+    /// Returns the error for a chunk that can't be merged at a node without the message's type.
+    /// `what` is the missing information, which the type determines.
     pub(in crate::merge) fn need_type<T>(&self, node: NodeId, what: &str) -> Result<T> {
         let chunk = match self.tree.first_chunk(node) {
             Some(chunk) => format!("chunk {chunk} can't be put in"),

@@ -10,7 +10,7 @@ use crate::spans::{SourceId, SpanList};
 use crate::wire::{FieldNumber, WireType, tag, varint_len};
 use crate::{Error, ErrorKind, Result};
 
-/// The ID of a use. A use is one occurrence, in the output, of a byte range of a chunk, or a
+/// The ID of a use. A use is either one occurrence of a chunk's byte range in the output, or a
 /// message that the merge creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::merge) struct UseId(u32);
@@ -21,10 +21,10 @@ impl UseId {
     }
 }
 
-/// A length-delimited field that encloses an edit, so that the field's length must be rewritten.
+/// A length-delimited field that encloses an edit. The field's length must therefore be rewritten.
 ///
 /// Frames are reference-counted. A frame is dropped once no position inside it is stored, so only
-/// the relevant frames of a million messages are kept.
+/// the frames that are still needed are in memory, even if there are millions of messages.
 #[derive(Debug)]
 pub(in crate::merge) struct Frame {
     /// Offset of the field's length, after the tag.
@@ -50,8 +50,8 @@ impl Frame {
     }
 }
 
-/// A position between two bytes of a use, and the innermost length-delimited field around that
-/// position.
+/// A position between two bytes of a [use](UseId), and the innermost length-delimited field around
+/// that position.
 #[derive(Clone, Debug)]
 pub(in crate::merge) struct Pos {
     pub(in crate::merge) in_use: UseId,
@@ -69,15 +69,16 @@ impl Pos {
     }
 }
 
-/// The content that an edit inserts into a use.
+/// The content that an edit inserts into a [use](UseId).
 #[derive(Debug)]
 pub(in crate::merge) enum Part {
     Literal(Box<[u8]>),
     /// The rewritten length of an enclosing field.
     Length(u64),
-    /// All bytes of another use.
+    /// All bytes of another [use](UseId).
     Splice(UseId),
-    /// A field that the merge creates around the use `body`: a group, or a length-delimited field.
+    /// A field that the merge creates around the [use](UseId) `body`: a group, or a
+    /// length-delimited field.
     Field {
         number: FieldNumber,
         group: bool,
@@ -138,7 +139,7 @@ impl SegmentList {
         UseId(u32::try_from(self.uses.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Sets the end of a use whose extent was unknown when it was created.
+    /// Sets the end of a [use](UseId) whose end was unknown when the use was created.
     pub(in crate::merge) fn set_end(&mut self, id: UseId, end: u64) {
         if let Some((_, range)) = &mut self.uses[id.index()].source {
             range.end = end;
@@ -152,7 +153,7 @@ impl SegmentList {
             .map_or(0, |(_, range)| range.end)
     }
 
-    /// Returns the chunk of a use; `None` for a message that the merge creates.
+    /// Returns the chunk of a [use](UseId); `None` for a message that the merge creates.
     pub(in crate::merge) fn chunk(&self, id: UseId) -> Option<usize> {
         self.uses[id.index()]
             .source
@@ -357,7 +358,7 @@ impl Part {
     }
 }
 
-/// Converts a computed length to `u64`. Fails if the length is negative or too large, which the
+/// Converts a computed length to `u64`. Fails if the length is negative or too large, which wrong
 /// declared sizes of chunks can cause.
 fn to_len(len: i128) -> Result<u64> {
     i64::try_from(len)

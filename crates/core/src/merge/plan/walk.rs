@@ -29,7 +29,7 @@ pub(in crate::merge) enum Role {
     Slice(FieldNumber),
     /// A message to merge into the existing message, one run of fields at a time.
     Merged,
-    /// More bytes of the message, which are appended to its end.
+    /// A further piece of the message, which is appended to the existing content.
     Tail,
 }
 
@@ -372,7 +372,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
     /// Skips a field that no path leads into, and up to `most` more elements of that field. Returns
     /// the number of these further elements.
     ///
-    /// This is fast, since millions of elements may be between two relevant elements.
+    /// This must be fast, since millions of elements may be between two relevant elements.
     fn pass_run(&mut self, node: NodeId, mut field: Field, most: u64) -> Result<u64> {
         if field.wire_type != WireType::Len {
             return self.pass(node, field).map(|()| 0);

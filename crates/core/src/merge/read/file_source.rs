@@ -28,7 +28,7 @@ impl<S> FileSource<S> {
     }
 
     /// Returns the caller's source; `None` for a file in a pool, which may be closed between reads.
-    /// The file that contains the trailer is always the caller's source.
+    /// The result is never `None` for the file that contains the trailer.
     pub fn get_ref(&self) -> Option<&S> {
         match &self.0 {
             Inner::Given(source) => Some(source),

@@ -1,4 +1,5 @@
-//! Reading the first field of a chunk, or a short chunk, without parsing the whole chunk.
+//! Reading the first field of a chunk without parsing the fields after it, and reading the bytes of
+//! a short chunk.
 
 use super::chunk_store::{ChunkInput, ChunkStore};
 use crate::wire::Input;

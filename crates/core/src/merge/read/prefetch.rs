@@ -13,8 +13,8 @@ use crate::{Error, Result};
 /// Minimum size of a chunk that another thread reads ahead, in bytes: 4 MiB.
 const AHEAD_FROM: u64 = 4 << 20;
 
-/// Size of a window, which is a buffer that is read ahead: 256 KiB, small enough to stay in the
-/// processor's cache until it is parsed.
+/// Size of a window, which is a buffer for data that is read ahead: 256 KiB, small enough to stay
+/// in the processor's cache until it is parsed.
 const WINDOW: usize = 256 << 10;
 
 /// Maximum number of windows to read ahead.
@@ -99,7 +99,8 @@ struct Prefetcher {
 }
 
 impl Prefetcher {
-    /// Waits for the next window to be read. At the end of the data, sets an empty window.
+    /// Waits for the next window, and makes it the current one. At the end of the data, the current
+    /// window is empty.
     fn refill(&mut self) -> Result<()> {
         let next = self.windows.recv().unwrap_or_else(|_| Ok(Vec::new()));
         let used = std::mem::replace(&mut self.window, next.map_err(Error::from)?);

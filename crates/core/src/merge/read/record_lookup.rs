@@ -134,13 +134,13 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(())
     }
 
-    /// Returns true if the files are sources with slow responses, to which reads should be
-    /// announced.
+    /// Returns true if the files' sources respond slowly, so that reads should be announced to
+    /// them.
     pub(in crate::merge) fn is_prefetched(&self) -> bool {
         self.file.get_ref().is_prefetched()
     }
 
-    /// Announces to the files that these chunks will be read next, in this order.
+    /// Announces to the files' sources that these chunks will be read next, in this order.
     pub(in crate::merge) fn tell_chunks(&self, chunks: &[usize]) {
         if self.is_prefetched() {
             let extents = self.extents();
@@ -148,7 +148,7 @@ impl<S: ReadAt> RecordStore<S> {
         }
     }
 
-    /// Announces to the files that the headers of these chunks will be read next.
+    /// Announces to the files' sources that the headers of these chunks will be read next.
     pub(in crate::merge) fn tell_headers(&self, chunks: &[usize]) {
         let infos = &self.trailer.metadata().chunks;
         self.tell(chunks, |chunk| {

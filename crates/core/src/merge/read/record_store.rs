@@ -29,8 +29,8 @@ pub struct RecordStore<S> {
     pub(in crate::merge) parts: Vec<Part<S>>,
     pub(in crate::merge) trailer: Trailer,
     pub(in crate::merge) records: Records,
-    /// Offsets, in the main file, of the record chunks that contain parts of the trailer, including
-    /// the last record, or the nodes of the Merkle tree.
+    /// Offsets, in the main file, of the record chunks that contain the last record, other parts of
+    /// the trailer, or nodes of the Merkle tree.
     pub(in crate::merge) trailer_chunks: Vec<u64>,
     pub(in crate::merge) cache: RecordChunkCache,
     /// Paths of the open files, without symbolic links; empty if the source wasn't opened by a

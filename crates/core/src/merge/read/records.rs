@@ -30,7 +30,7 @@ pub(in crate::merge) struct Records {
 }
 
 impl Records {
-    /// Creates a value for this number of chunks, whose records haven't been found yet.
+    /// Creates `Records` for this number of chunks, with no record found yet.
     pub(in crate::merge) fn unknown(chunks: usize) -> Self {
         Records {
             found: (0..chunks).map(|_| OnceLock::new()).collect(),

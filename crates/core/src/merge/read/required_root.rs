@@ -84,7 +84,7 @@ impl RequiredRoot {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails if the Merkle root doesn't lead to this hash of a chunk. For each level of the tree,
+    /// Fails if this hash of a chunk doesn't lead to the Merkle root. For each level of the tree,
     /// reads at most one node from the file that contains the trailer.
     pub(in crate::merge) fn check<S: ReadAt>(
         &self,

@@ -44,8 +44,8 @@ pub struct ChunkSummary {
 
 /// The other chunks in a chunk's record chunk.
 ///
-/// All chunks in a record chunk share one list, since a file may claim that a million chunks share
-/// one record chunk.
+/// All chunks in a record chunk share one list of indices. This saves memory, since a file may
+/// claim that a million chunks are in one record chunk.
 #[derive(Clone, Debug, Default)]
 pub struct SharedWith {
     /// Indices of all chunks in the record chunk, in order, including the chunk itself; `None` if

@@ -29,8 +29,8 @@ pub(in crate::merge) struct ChecksumPass {
     /// Field number of the first field in each chunk; `None` if the chunk was not in memory as a
     /// whole, or has no field.
     pub(in crate::merge) first_fields: Vec<Option<FieldNumber>>,
-    /// Number of elements in each requested slice, by chunk. Slices that aren't messages are
-    /// absent.
+    /// Number of elements in each requested slice, by the index of the slice's chunk. Slices that
+    /// aren't messages are absent.
     pub(in crate::merge) elements: HashMap<usize, u64>,
 }
 
@@ -38,8 +38,8 @@ pub(in crate::merge) struct ChecksumPass {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::merge) struct ChecksumRequest<'a> {
     pub(in crate::merge) plan: Option<&'a MergePlan>,
-    /// The slices whose elements have to be counted: the chunk of each slice, and the field number
-    /// of the elements.
+    /// The slices whose elements have to be counted: a map from the index of each slice's chunk to
+    /// the field number of the slice's elements.
     pub(in crate::merge) slices: &'a HashMap<usize, FieldNumber>,
 }
 
@@ -234,7 +234,8 @@ fn first_field(chunk: usize, bytes: &[u8]) -> Option<(usize, FieldNumber)> {
 /// The checksums of the ranges that a merge copies from a chunk.
 struct Sums<'a> {
     plan: Option<&'a MergePlan>,
-    /// The segments, in the order of the chunk's bytes, each with the crc32c so far.
+    /// Indices of the segments, in the order of the chunk's bytes, each with the crc32c of the
+    /// segment's bytes so far.
     of_segments: Vec<(usize, u32)>,
     /// Index of the first unfinished segment.
     first: usize,

@@ -77,7 +77,7 @@ fn chosen<S: ChunkStore + ?Sized>(trailer: &Trailer, store: &S) -> Vec<usize> {
 /// in memory, up to 32 MiB in total.
 pub struct ChunkCache<'a, S: ?Sized> {
     store: &'a S,
-    /// For each chunk: its index in `kept`, if it is kept.
+    /// Index of each chunk in `kept`; `None` for a chunk that isn't cached.
     numbers: Vec<Option<u32>>,
     kept: Vec<CachedChunk<'a>>,
     /// Index in `kept` of the next chunk that no thread has begun to read.
@@ -88,8 +88,8 @@ struct CachedChunk<'a> {
     chunk: usize,
     /// Buffer for the chunk's bytes.
     place: Mutex<&'a mut [u8]>,
-    /// The chunk's bytes, once they were read; `None` if the chunk can't be read. The store reports
-    /// the error when the chunk is read again.
+    /// The chunk's bytes, once they have been read; `None` if the chunk can't be read. The store
+    /// reports the error when the chunk is read again.
     bytes: OnceLock<Option<&'a [u8]>>,
 }
 

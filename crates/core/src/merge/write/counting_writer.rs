@@ -5,8 +5,7 @@ use std::io::{self, BufWriter, Write};
 use crate::Result;
 use crate::progress::Meter;
 
-/// Number of bytes from small pieces to gather before a write: 256 KiB. Larger pieces are written
-/// directly.
+/// Size of the buffer that gathers small writes: 256 KiB. Larger writes bypass the buffer.
 const GATHER: usize = 256 << 10;
 
 /// A writer that counts the bytes that pass through it, and computes their checksum.

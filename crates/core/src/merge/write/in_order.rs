@@ -13,8 +13,8 @@ use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, read_error, shorter};
 use crate::spans::{COPY_LEN, SpanSource, copy_range};
 
-/// Maximum number of chunks that are open at the same time. More are in use only when many messages
-/// are merged field by field into one.
+/// Maximum number of chunks that are open at the same time. More would be needed only for merging
+/// many messages field by field into one.
 const MAX_OPEN: usize = 64;
 
 /// Writes the planned message. After the last byte that the message takes from a chunk, reads the

@@ -58,7 +58,8 @@ trait Place: Send {
 struct Filling<'a> {
     meter: &'a Meter,
     buffer: Vec<u8>,
-    /// Checksum of the filled bytes; not computed if already known.
+    /// Checksum of the bytes written to the current destination; not computed if it is already
+    /// known.
     crc32c: u32,
     is_known: bool,
     /// True if checksums must be computed.
@@ -118,7 +119,7 @@ impl Place for FileAt<&File> {
     }
 }
 
-/// A destination in memory, into which bytes are read directly.
+/// A destination in memory, into which bytes are read without an intermediate buffer.
 struct InMemory<'a>(&'a mut [u8]);
 
 impl Place for InMemory<'_> {
@@ -291,7 +292,8 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
 struct Work<'b, P> {
     jobs: Jobs<P>,
     whole: Vec<WholeChunk<'b>>,
-    /// Number of spans, each with a checksum if checksums are computed.
+    /// Number of spans in the ranges added so far, including literal spans. Each span has a
+    /// checksum if checksums are computed.
     spans: usize,
     sums: bool,
 }

@@ -53,7 +53,7 @@ struct UnpackedChunks {
     len: u64,
     /// Offset of each chunk in the temporary file.
     at: HashMap<usize, u64>,
-    /// Number of bytes read again, by chunk.
+    /// Number of bytes of each chunk that were read again, by the chunk's index.
     again: HashMap<usize, u64>,
     /// True if no temporary file can be written, so that chunks are read again instead.
     impossible: bool,
@@ -125,8 +125,8 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
         }
     }
 
-    /// Converts an error at an offset in the message to an error at an offset in a chunk, with the
-    /// chunk's file.
+    /// Converts an error at an offset in the message to an error at an offset in a chunk, and adds
+    /// the name of the chunk's file.
     pub(crate) fn in_chunk(&self, error: Error) -> Error {
         let offset = error.offset().filter(|_| error.chunk().is_none());
         let span = self.plan_of_chunks().zip(offset);

@@ -11,8 +11,8 @@ use crate::io::{AtomicFile, at_target};
 use crate::merge::read::record_store::RecordStore;
 use crate::merge::read_options::ReadOptions;
 
-/// Merges the chunks in a message's open files to the file `out`, on several threads, and commits
-/// the file.
+/// Merges a message's chunks from open files into the file `out`, on several threads, and commits
+/// `out`.
 pub(crate) fn merge_to_file<S: ReadAt>(
     store: &RecordStore<S>,
     out: AtomicFile,
@@ -28,7 +28,7 @@ pub(crate) fn merge_to_file<S: ReadAt>(
     Ok(merged)
 }
 
-/// Merges the chunks in a message's open files into `sink`.
+/// Merges a message's chunks from open files into `sink`.
 pub(crate) fn merge_to_sink<S: ReadAt>(
     store: &RecordStore<S>,
     sink: &mut dyn Write,

@@ -19,8 +19,8 @@ pub struct Edits<'e> {
     /// source's content. A field with such new content counts as present in its parent.
     content: Option<Vec<u8>>,
     fields: Vec<(u32, Edits<'e>)>,
-    /// Changes to the values of existing map entries with string keys, each after the number of the
-    /// map field and the key.
+    /// Changes to the values of existing map entries with string keys. Each item has the number of
+    /// the map field, the key, and the changes to the value.
     values: Vec<(u32, &'static str, Edits<'e>)>,
     elements: Option<(u32, ElementEdits<'e>)>,
 }

@@ -23,12 +23,13 @@ enum Bucket {
     Bytes(Field),
     Message {
         pieces: Vec<Range<u64>>,
-        /// The plan for the first piece, and the piece itself.
+        /// The plan for the message's first piece, and the piece's field in the source.
         first: (Plan, Field),
     },
     /// Elements of an unpacked repeated field, each with its tag.
     List(Plan),
-    /// Content of a packed run, and the field in the source if it has exactly this content.
+    /// Content of a packed run, and the field in the source if all numbers are from one packed
+    /// field.
     Packed(Plan, Option<Field>),
     /// Map entries, each with its tag.
     Map(BTreeMap<Key, Kept>),
@@ -241,7 +242,8 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Adds an unknown field, minimizing all encodings that the wire format alone determines.
+    /// Adds an unknown field. Its tags, lengths and varints get their shortest encodings; the bytes
+    /// of length-delimited values are unchanged.
     fn unknown(&mut self, field: &Field, plan: &mut Plan, depth: u32) -> Result<()> {
         match field.wire_type {
             WireType::Len => plan.put_field(field.number, &span(field), Some(field)),
