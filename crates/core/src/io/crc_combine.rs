@@ -12,9 +12,9 @@ const ONE: u32 = 1 << 31;
 /// The polynomial x^8: the factor for one appended byte.
 const BYTE: u32 = 1 << 23;
 
-/// Number of bits in one digit of a length in bytes.
+/// Number of bits in one digit of a byte count.
 const DIGIT: u32 = 8;
-/// Maximum number of digits in a length in bytes.
+/// Maximum number of digits in a byte count.
 const DIGITS: usize = (u64::BITS / DIGIT) as usize;
 
 /// The factors x^(8 * digit * 256^place), indexed by the place of a digit, then by the digit.

@@ -17,8 +17,8 @@ const LONGEST_KEY: u64 = 64 << 10;
 /// absent: 16 MiB. Readers skip larger entries without parsing them.
 pub(crate) const LARGEST_HELD_ENTRY: u64 = 16 << 20;
 
-/// Returns true if readers can't enter the value inside its map entry: the value comes before the
-/// key, and the entry is too large to be held in memory until the key is found.
+/// Returns true if readers can't enter a map entry's value because the value comes before the key,
+/// and the entry is too large to be held in memory until the key is found.
 pub(crate) fn is_closed(entry: &Field, value: &Field) -> bool {
     value.start == entry.value.start && entry.value.end - entry.value.start > LARGEST_HELD_ENTRY
 }

@@ -115,7 +115,7 @@ impl PathQuery {
         self.steps.iter().any(several)
     }
 
-    /// Returns the query for each element of the repeated field that this query selects.
+    /// Returns the query for all elements of the repeated field that this query selects.
     #[must_use]
     pub fn each_element(mut self) -> PathQuery {
         if let Some(last) = self.steps.last_mut() {

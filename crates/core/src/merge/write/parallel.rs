@@ -154,7 +154,7 @@ pub(in crate::merge) fn is_worthwhile(plan: &MergePlan, threads: NonZeroUsize) -
     threads.get() > 1 && plan.total_len() / segments.max(1) >= LEAST_SEGMENT
 }
 
-/// Writes the planned message to an empty file. Returns its crc32c.
+/// Writes the planned message to an empty file. Returns the message's crc32c.
 pub(in crate::merge) fn write_to_file<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
@@ -183,7 +183,7 @@ pub fn write_at<S: ChunkStore + ?Sized>(
     combined(plan, &work.run(store, threads, meter)?, threads)
 }
 
-/// Fills the beginning of `out` with the planned message. Returns its crc32c.
+/// Fills the beginning of `out` with the planned message. Returns the message's crc32c.
 pub(crate) fn fill<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,

@@ -47,8 +47,8 @@ impl<'e> Edits<'e> {
         self
     }
 
-    /// Adds edits to a value in the map field `number`: the value of the entry with the string key
-    /// `key`, if that entry exists.
+    /// Adds edits to the value of the entry with the string key `key` in the map field `number`, if
+    /// that entry exists.
     #[must_use]
     pub fn value(mut self, number: u32, key: &'static str, edits: Edits<'e>) -> Self {
         self.values.push((number, key, edits));
