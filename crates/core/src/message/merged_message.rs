@@ -179,7 +179,7 @@ impl<S: ReadAt> MergedMessage<S> {
         Ok(())
     }
 
-    /// Copies parts of the message to places in files: see
+    /// Copies parts of the message to places in files; see
     /// [`MessageReader::copy_to_files`](crate::MessageReader::copy_to_files).
     pub(crate) fn copy_to_files(
         &self,

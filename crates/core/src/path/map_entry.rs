@@ -31,8 +31,8 @@ pub(crate) struct MapEntry {
 }
 
 /// Parses the map entry at `range`: its key, and its length-delimited value. Returns `None` if a
-/// path can't name the value: the entry has several values, repeats its key, has other fields, or
-/// its key is invalid text or too long.
+/// path can't name the value, because the entry has several values, several keys or other fields,
+/// or because its key is invalid text or too long.
 pub(crate) fn parse_entry(
     cursor: &mut WireCursor<impl Input>,
     range: Range<u64>,

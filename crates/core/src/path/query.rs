@@ -108,8 +108,8 @@ impl PathQuery {
         self.steps.iter().any(plural)
     }
 
-    /// Returns true if the query may select several values: a step selects elements by their names
-    /// or values, or selects [several elements](Self::is_plural).
+    /// Returns true if the query may select several values, because a step selects elements by
+    /// their names or values, or selects [several elements](Self::is_plural).
     pub fn picks_several(&self) -> bool {
         let several = |step: &QueryStep| !matches!(step.pick, Pick::One(_) | Pick::FromEnd(_));
         self.steps.iter().any(several)

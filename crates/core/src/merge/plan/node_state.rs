@@ -314,8 +314,8 @@ impl NodeState {
         self.last.is_some() || self.end().is_some()
     }
 
-    /// Returns true if a value at this node has to be parsed: paths continue below it, or chunks
-    /// may be inserted among its fields.
+    /// Returns true if a value at this node has to be parsed, because paths continue below it, or
+    /// chunks may be inserted among its fields.
     pub(in crate::merge) fn descends(&self) -> bool {
         self.content.is_some() || !self.wants.is_empty()
     }

@@ -43,8 +43,8 @@ pub(crate) fn write_summed<S: ChunkStore + ?Sized>(
 }
 
 /// Writes like [`write`], but calls `leave_out` for each chunk that is used as a whole, with the
-/// chunk's range in the message. `leave_out` returns the number of bytes at the chunk's beginning
-/// to skip. Adds the written bytes to the checksum of the message.
+/// chunk's range in the message. `leave_out` returns the number of bytes to skip at the beginning
+/// of the chunk. Adds the written bytes to the checksum of the message.
 pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
     plan: &MergePlan,
     store: &S,

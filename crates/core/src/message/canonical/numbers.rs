@@ -1,4 +1,4 @@
-//! Canonical forms of numbers, single and in runs.
+//! Canonical forms of single numbers, and of packed runs of numbers.
 
 use std::ops::{Deref, Range};
 
