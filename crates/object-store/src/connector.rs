@@ -24,7 +24,8 @@ use crate::trouble::Trouble;
 const MOST_SAID: usize = 500;
 
 /// Maximum number of bytes to read from the body of an error response. This limit is larger than
-/// [`MOST_SAID`], since a body can have far more bytes than the characters that are kept.
+/// [`MOST_SAID`], since a character can have several bytes, and each run of whitespace is reduced
+/// to one space before the characters are counted.
 const MOST_READ: usize = 16 << 10;
 
 /// Size in bytes up to which sending the body of a request takes no noticeable time.
@@ -36,7 +37,7 @@ const FIRST_PAUSE: u64 = 500;
 /// Size that is reported for an object if the server doesn't report one.
 pub(crate) const UNKNOWN_SIZE: u64 = u64::MAX;
 
-/// A mark for a response that ends when its connection is closed. Such a response looks complete
+/// Extension of a response that ends when its connection is closed. Such a response looks complete
 /// even if the connection was interrupted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenEnded;
@@ -77,7 +78,8 @@ struct Watch {
     failing: Mutex<Failing>,
 }
 
-/// The state of failures since the last successful request.
+/// The time of the first failure since the last successful request, if any, and a flag that is set
+/// once a warning about the failures was issued.
 #[derive(Debug, Default)]
 struct Failing {
     since: Option<Instant>,

@@ -1,4 +1,4 @@
-//! Locations of objects, which consist of a URL and a store.
+//! Locations of objects. A location consists of a URL and a store.
 
 use std::fmt;
 use std::io;

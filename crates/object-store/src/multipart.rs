@@ -47,7 +47,7 @@ impl fmt::Debug for Uploads {
 }
 
 impl Uploads {
-    /// Wraps a store that doesn't support a condition for completing uploads.
+    /// Wraps a store, without an interface whose requests fail if the object exists.
     pub(crate) fn of(store: Arc<dyn PartStore>) -> Uploads {
         Uploads {
             store,

@@ -17,8 +17,8 @@ use crate::runtime;
 use fetch::FetchedEnds;
 use pieces::{Found, Pieces};
 
-/// Minimum number of bytes to fetch for a read that wasn't prefetched, since even a request for few
-/// bytes needs some time.
+/// Minimum number of bytes to fetch for a read that wasn't prefetched, since even a request for a
+/// few bytes takes some time.
 const LEAST_FETCHED: u64 = 64 << 10;
 
 /// Number of bytes up to which latency dominates the time of a request: 128 KiB.

@@ -24,7 +24,7 @@ pub(crate) struct Uploader {
     name: String,
     path: Path,
     id: String,
-    /// Index of the next part in the whole object.
+    /// Index, among all parts of the object, of the next part to upload.
     next: usize,
     part_size: usize,
     at_once: usize,

@@ -3,7 +3,7 @@ use crate::block::BlockHeader;
 use crate::chunk::Chunk;
 use crate::error::Error;
 
-/// An error found in a chunk, and the place of the error, which determines how a reader can
+/// An error found in a chunk, and its location. The location determines how a reader can
 /// resynchronize.
 #[derive(Debug)]
 pub(crate) struct Fault {
@@ -11,7 +11,7 @@ pub(crate) struct Fault {
     pub(crate) place: FaultPlace,
 }
 
-/// The place of a fault, with the information that is still valid.
+/// The location of a fault, with the information about the chunk that is still valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultPlace {
     /// The chunk's header is damaged, so the end of the chunk is unknown.

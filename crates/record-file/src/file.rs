@@ -529,7 +529,7 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(RecordStream::of_memory(self, record))
     }
 
-    /// Returns the compression of a chunk, which is read from the first byte of the chunk's data.
+    /// Returns the compression of a chunk. Only the first byte of the chunk's data is read.
     ///
     /// # Errors
     ///

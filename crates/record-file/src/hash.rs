@@ -65,7 +65,8 @@ impl Hasher {
 /// Number of bytes that each of two hashes processes per turn: few enough for a core to work on
 /// both hashes at once.
 const TURN_OF_TWO: usize = 256;
-/// Alignment of the pieces that observers receive, in bytes, since observers may read whole words.
+/// Size of a word, in bytes. The pieces that observers receive end at a word boundary, except the
+/// last piece, since observers may read whole words.
 const WORD: usize = 8;
 
 /// Bytes to be hashed alternately with the bytes of another `InStep`, and the observer of the
@@ -88,8 +89,9 @@ impl<'a, F: FnMut(&[u8])> InStep<'a, F> {
     }
 
     /// Hashes one more piece, and passes one more piece to the observer. Returns true if more bytes
-    /// remain to be hashed or observed. Each piece has at most `turn` bytes. Unless it is the last,
-    /// the hashed piece ends at the end of a packet, and the observed piece at the end of a word.
+    /// remain to be hashed or observed. Each piece has at most `turn` bytes. Except for the last
+    /// pieces, a hashed piece ends at the end of a packet, and an observed piece at the end of a
+    /// word.
     fn go_on(&mut self, turn: usize) -> bool {
         let piece = take(&mut self.unhashed, turn - self.hasher.waiting);
         self.hasher.update(piece);

@@ -56,7 +56,7 @@ impl ReaderOptions {
         self
     }
 
-    /// Sets the stored size, in bytes, from which a chunk is decoded while it is read. Default:
+    /// Sets the stored size, in bytes, above which a chunk is decoded while it is read. Default:
     /// [`DEFAULT_STREAM_FROM`]. With [`threads`](Self::threads), a
     /// [`RecordReader`](crate::RecordReader) itself decodes chunks whose stored or decoded size is
     /// larger than `bytes`, instead of leaving them to threads.
@@ -90,7 +90,7 @@ impl ReaderOptions {
         self.max_window_log
     }
 
-    /// Returns the stored size, in bytes, from which a chunk is decoded while it is read.
+    /// Returns the stored size, in bytes, above which a chunk is decoded while it is read.
     pub const fn get_stream_from(&self) -> u64 {
         self.stream_from
     }

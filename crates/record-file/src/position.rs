@@ -20,8 +20,8 @@ impl From<u64> for ChunkOffset {
     }
 }
 
-/// The position of a record, which consists of the offset of its chunk and the record's index in
-/// the chunk.
+/// The position of a record: the offset of the record's chunk, and the index of the record in this
+/// chunk.
 ///
 /// A chunk has at least one byte per record, so a record is also identified by its
 /// [`numeric`](Self::numeric) form: the sum of the offset and the index.
@@ -129,8 +129,8 @@ fn invalid(detail: &'static str) -> Error {
     Error::plain(crate::ErrorKind::InvalidPosition, detail)
 }
 
-/// Appends the value in big-endian order. The number of leading one bits is the number of bytes
-/// after the first byte, so that a longer encoding sorts later.
+/// Appends the value in big-endian order. The number of leading one bits in the first byte is the
+/// number of bytes that follow it, so a longer encoding sorts later.
 fn push_ordered(out: &mut Vec<u8>, value: u64) {
     let bits = 64 - value.leading_zeros();
     let length = (bits.max(1)).div_ceil(7).min(9);

@@ -83,7 +83,7 @@ pub struct RecordReader<I> {
     unread: Option<Chunk>,
     failed: Option<Failed>,
     ahead: Option<Ahead>,
-    /// End of the record chunk that was read most recently.
+    /// End of the chunk that `read_verified` read most recently.
     follows: u64,
     /// The next chunk, if it was read and verified together with the current chunk.
     verified: Option<Verified>,

@@ -7,8 +7,8 @@ use crate::input::RecordInput;
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 
-/// Ratio of a buffer's size to the additional capacity that is allocated, which allows the buffer
-/// to be reused if the next chunk is slightly larger.
+/// Ratio of a buffer's size to the spare capacity that is allocated with it. With spare capacity,
+/// the buffer can be reused if the next chunk is slightly larger.
 const SPARE_PART: usize = 16;
 const MOST_SPARE: usize = 256 << 10;
 
@@ -58,7 +58,7 @@ impl Stored {
         self.begin = begin;
     }
 
-    /// Returns the data without the rest of the buffer.
+    /// Removes the unused parts of the buffer, and returns the data.
     pub(crate) fn into_vec(mut self) -> Vec<u8> {
         self.memory.truncate(self.begin + self.len);
         self.memory.drain(..self.begin);
@@ -150,8 +150,9 @@ impl Stored {
 /// Ratio of the records' size to the minimum room that is needed for decoding in addition to the
 /// records. With less room, values that aren't decoded yet would be moved too often.
 const LEAST_ROOM: u64 = 8;
-/// Minimum room for decoding in addition to the records, in bytes. If the records are smaller than
-/// this, the minimum is their size, which is enough to decode them without moving any values.
+/// Minimum room for decoding in addition to the records, in bytes. Smaller records need only as
+/// much additional room as their own size, which is enough to decode them without moving any
+/// values.
 const SMALL_ROOM: u64 = 1 << 20;
 
 /// Returns the size of the buffer needed to decode a transposed chunk in place, including the

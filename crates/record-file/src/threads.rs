@@ -87,8 +87,8 @@ where
         self.results.push_back(receiver);
     }
 
-    /// Waits for the result of the oldest job whose result wasn't taken; `None` if there are no
-    /// jobs.
+    /// Removes and returns the oldest result, waiting for it if its job isn't finished; `None` if
+    /// there are no jobs.
     pub(crate) fn next(&mut self) -> Option<Result<T>> {
         let result = self.results.pop_front()?;
         Some(result.recv().map_err(|_| stopped()))

@@ -103,8 +103,8 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of range, before
-    /// anything is written. [`Io`](crate::ErrorKind::Io) if writing the metadata fails.
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of range, in which
+    /// case nothing is written; [`Io`](crate::ErrorKind::Io) if writing the metadata fails.
     pub fn new(inner: W, options: WriterOptions) -> Result<Self> {
         options.validate()?;
         let mut writer = Self::on(BlockSink::new(inner), options);
@@ -420,7 +420,7 @@ impl<W: Write> RecordWriter<W> {
         result
     }
 
-    /// Stores an error for the next call, from a method that can't return it.
+    /// Stores an error that the current method can't return. The next call returns the error.
     fn fail_later(&mut self, error: Error) {
         self.failed = true;
         self.unsaid = Some(error);

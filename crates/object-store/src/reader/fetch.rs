@@ -15,15 +15,15 @@ use super::{Object, Shared};
 use crate::failure::Failure;
 use crate::trouble::Trouble;
 
-/// Time to wait for the end of an object after its start has been received. It is short, since a
-/// server that doesn't support requests for the last bytes may respond with an error, and the
-/// request is then retried for minutes.
+/// Maximum time to wait for the last bytes of an object after its first bytes have been received.
+/// This time is short, since a server that doesn't support requests for the last bytes may respond
+/// with an error, and the request is then retried for minutes.
 const TAIL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The result of opening an object.
 pub(super) struct FetchedEnds {
     pub(super) object: Object,
-    /// Bytes from the start and the end of the object, each with their offset.
+    /// Ranges at the start and the end of the object: the offset and the bytes of each range.
     pub(super) bytes: Vec<(u64, Bytes)>,
 }
 

@@ -143,7 +143,8 @@ impl Pieces {
     }
 
     /// Removes the first range from the queue, and marks it as pending. Returns `None` if the queue
-    /// is empty, or the range doesn't fit.
+    /// is empty, if `fits` returns false for the range's length, or if the cache has no room for
+    /// the range.
     pub(super) fn take_next(&mut self, fits: impl Fn(u64) -> bool) -> Option<Range<u64>> {
         loop {
             let begin = *self.order.front()?;
@@ -230,9 +231,9 @@ impl Pieces {
         }
     }
 
-    /// Drops parts that are no longer needed until `len` bytes fit, and returns true if they do. If
-    /// `is_waited_for` is true, a read is waiting, so parts that are still needed may also be
-    /// dropped.
+    /// Makes room for `len` more bytes by dropping cached parts, and returns true if the bytes then
+    /// fit. Drops only parts that are probably no longer needed, unless `is_waited_for` is true,
+    /// which means that a read is waiting for the bytes.
     fn make_room(&mut self, len: u64, is_waited_for: bool) -> bool {
         while self.size.saturating_add(len) > self.most {
             let ready = self.held.iter();

@@ -27,7 +27,7 @@ pub(crate) struct PieceEncoder<'a> {
 
 enum By {
     /// A compressor, and the most recent piece. This piece is held back, since the compressor must
-    /// be told whether it is the last piece.
+    /// know if the piece is the last one.
     Zstd(Compressor, Option<Piece>),
     Brotli(Compressor, Vec<u8>),
     Snappy(Box<snappy::Encoder>, Vec<u8>),

@@ -19,7 +19,7 @@ const ANY_WINDOW: u32 = 30;
 pub(crate) struct Decoders {
     zstd: Option<zstd::Decoder>,
     pub(crate) memory: Memory,
-    /// Buffer for the decompressed sizes of a chunk's records.
+    /// Buffer for the sizes of a chunk's records, after the sizes are decompressed.
     pub(crate) sizes: Vec<u8>,
 }
 
@@ -166,8 +166,8 @@ impl Decoders {
         }
     }
 
-    /// Returns a decoder for a stream, like [`StreamDecoder::new`], but reuses a kept decoder if
-    /// there is one.
+    /// Returns a decoder for a stream, like [`StreamDecoder::new`], but reuses the zstd decoder of
+    /// an earlier stream if there is one.
     pub(crate) fn open_stream(
         &mut self,
         kind: CompressionKind,

@@ -77,7 +77,8 @@ impl Memory {
         self.by_two = true;
     }
 
-    /// Returns an empty vector for the ends of a chunk's records, reusing kept memory.
+    /// Returns an empty vector for the ends of a chunk's records. The vector reuses the memory of
+    /// an earlier vector, if there is one.
     pub(crate) fn take_ends(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.ends)
     }

@@ -1,5 +1,5 @@
-//! Snappy, which has no streaming mode: a stream consists of its size, followed by independently
-//! compressed fragments.
+//! Snappy, which has no streaming mode. A compressed stream consists of the uncompressed size,
+//! followed by independently compressed fragments.
 mod decoder;
 
 pub(crate) use decoder::Decoder;

@@ -199,8 +199,8 @@ impl std::fmt::Debug for StreamDecoder {
     }
 }
 
-/// Checks the window of a brotli stream. Its first 14 bits announce a large window; smaller windows
-/// need no check.
+/// Checks the size of a brotli stream's window, if the first 14 bits of the stream announce a large
+/// window. Other windows need no check.
 fn check_brotli_window(start: &[u8], max_window_log: u32) -> Result<()> {
     if let [0x11, second, ..] = start {
         let window_log = u32::from(second & 0x3f);

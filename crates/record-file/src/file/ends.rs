@@ -148,7 +148,7 @@ impl<S: ReadAt> ReadAt for WithEnds<S> {
         self.source.as_slice()
     }
 
-    /// Announces the parts of the ranges that aren't in memory.
+    /// Announces to the source those parts of `ranges` that aren't in memory.
     fn prefetch(&self, ranges: &[Range<u64>]) {
         let head = self.head.len() as u64;
         let tail = if self.tail.is_empty() {

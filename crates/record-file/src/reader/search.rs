@@ -28,9 +28,10 @@ impl From<Ordering> for SearchGuide {
 /// The outcome of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchResult {
-    /// An equal record was found. It will be read next.
+    /// A record equal to the wanted record was found. It will be read next.
     Equal,
-    /// No record is equal. The first greater record will be read next.
+    /// No record is equal to the wanted record. The first record that comes after the wanted record
+    /// will be read next.
     Greater,
     /// All records come before the wanted record. The reader is at the end of the file.
     Nothing,
@@ -179,8 +180,8 @@ impl<S: ReadAt> RecordReader<S> {
         Ok(self.resync(begin, fault)?.end)
     }
 
-    /// Tests the records of the chunk at `at` up to the first comparable record. Also returns the
-    /// end of the chunk.
+    /// Tests the records of the chunk at `at` up to the first comparable record. Returns the result
+    /// of the test, and the end of the chunk.
     fn judge(
         &mut self,
         at: u64,
@@ -206,8 +207,8 @@ impl<S: ReadAt> RecordReader<S> {
         Ok((Judged::Unordered, loaded.end))
     }
 
-    /// Finds the first record that doesn't come before the wanted record, in the chunk at `begin`,
-    /// at or after index `low`.
+    /// In the chunk at `begin`, finds the first record at or after index `low` that doesn't come
+    /// before the wanted record.
     fn search_in_chunk(
         &mut self,
         begin: u64,

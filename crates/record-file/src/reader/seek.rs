@@ -20,7 +20,8 @@ impl<S: ReadAt> RecordReader<S> {
             .map_err(|error| Error::io(None, error))
     }
 
-    /// Moves to a record. An index beyond the chunk's last record moves to the end of the chunk.
+    /// Moves to a record. If the index is beyond the chunk's last record, moves to the end of the
+    /// chunk.
     ///
     /// # Errors
     ///

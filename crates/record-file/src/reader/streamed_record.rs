@@ -283,7 +283,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(())
     }
 
-    /// Marks the chunk as passed if every record in the chunk has been skipped or streamed.
+    /// Sets `passed` to the chunk if every record in the chunk has been skipped or streamed.
     fn pass_if_read(&mut self, chunk: &Chunk) {
         if self.index as u64 >= chunk.records() {
             self.passed = Some(*chunk);

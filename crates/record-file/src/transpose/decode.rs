@@ -1,9 +1,9 @@
 //! Assembling the records of a transposed chunk.
 //!
-//! A single piece of memory has room for a chunk's records and its stored data. The stored data is
-//! at the end, and is decompressed to the front; then records are assembled from the end downwards,
-//! overwriting the stored data. The unread parts of the buffers are compacted whenever the records
-//! reach them.
+//! A single block of memory has room for a chunk's records and its stored data. The stored data is
+//! at the end of the block, and is decompressed to the front. Then the records are assembled from
+//! the end downwards, overwriting the stored data. Whenever the records reach the decompressed
+//! data, the unread parts of this data are compacted.
 use std::ops::Range;
 
 use super::fast::{Cursor, FastWalk, Found, Records, Stop, TOO_LARGE};

@@ -53,8 +53,9 @@ pub(crate) struct ChunkEncoder {
 }
 
 impl ChunkEncoder {
-    /// Encodes a chunk of records. `sizes` has one varint per record. Appends the chunk's data, up
-    /// to the end of the header, to `front`, and returns the remaining data.
+    /// Encodes a chunk of records. `sizes` has one varint per record. Appends the first part of the
+    /// chunk's data, which ends with the description of the state machine and the buffers, to
+    /// `front`. Returns the remaining data.
     pub(crate) fn encode(
         &mut self,
         encoders: &mut Encoders,

@@ -65,7 +65,8 @@ pub(crate) struct Records {
 
 /// The records of a chunk assembled so far, and the state of the decoder.
 ///
-/// Sizes are counted from the end of the memory, so that the front can grow.
+/// Sizes are counted from the end of the memory, so they remain valid when memory is added at the
+/// front.
 pub(crate) struct FastWalk {
     steps: Vec<Step>,
     /// The unread part of each buffer, in memory order.
@@ -363,8 +364,8 @@ fn push_length(memory: &mut [u8], start: usize, len: usize) -> Found<usize> {
     Ok(start - used)
 }
 
-/// Returns the size of the length-prefixed bytes at `cursor`, including the length, which takes
-/// more than one byte.
+/// Returns the total size of the length prefix at `cursor`, which has more than one byte, and the
+/// bytes after the prefix.
 #[inline(never)]
 fn long_prefixed(mut cursor: Cursor, bytes: &[u8]) -> Found<usize> {
     let begin = cursor.at;

@@ -1,5 +1,5 @@
-//! Parsing the header of a transposed chunk, which describes its buffers and the state machine that
-//! assembles the records.
+//! Parsing the header of a transposed chunk's data. The header describes the chunk's buffers and
+//! the state machine that assembles the records.
 use std::ops::Range;
 
 use super::fast::Cursor;

@@ -81,7 +81,7 @@ struct Run<'a> {
 
 #[derive(Debug, Clone, Copy)]
 struct Open<'a> {
-    /// Number of bytes emitted after the end of the message or group.
+    /// Number of bytes that follow the message or group in the output.
     at: usize,
     /// Index of the state that emitted the end of the message or group. This state has the tag.
     state: u32,

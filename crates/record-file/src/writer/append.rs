@@ -21,7 +21,7 @@ impl<W: Write> RecordWriter<W> {
     /// # Errors
     ///
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option or the position is out of
-    /// range, before anything is written. [`Io`](crate::ErrorKind::Io) if writing the padding
+    /// range, in which case nothing is written; [`Io`](crate::ErrorKind::Io) if writing the padding
     /// fails.
     ///
     /// # Examples

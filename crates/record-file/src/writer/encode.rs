@@ -29,7 +29,8 @@ impl Format {
         }
     }
 
-    /// Returns whether the values of a chunk are stored unchanged, after the encoded part.
+    /// Returns true if chunks are neither compressed nor transposed. In such a chunk, the records
+    /// are stored unchanged, after the encoded part.
     pub(super) fn keeps_values(&self) -> bool {
         self.compression == Compression::None && self.transposed.is_none()
     }

@@ -110,7 +110,7 @@ impl EncodedRecord {
     }
 }
 
-/// The chunk header for an uncompressed record in its own chunk, with the hash of the record, which
+/// The chunk header, including the hash, for an uncompressed record in its own chunk. The record
 /// was read once to compute the hash. This type is for writers that can't seek back to fill in the
 /// header.
 ///

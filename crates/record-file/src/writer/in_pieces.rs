@@ -26,8 +26,8 @@ impl Plain {
     }
 }
 
-/// Methods that write an uncompressed record of known length: all lengths and block headers are
-/// known in advance, and only the hash isn't known until the end.
+/// Methods that write an uncompressed record of known length. All other lengths and the block
+/// headers are thus known in advance, but the hash isn't known until the end.
 impl<W: Write + Seek> RecordWriter<W> {
     pub(super) fn begin_plain(&mut self, len: u64) -> Result<Plain> {
         let (header, front) = plain_header(&mut self.encoder.codecs, len)?;

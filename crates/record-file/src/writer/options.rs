@@ -176,7 +176,7 @@ impl WriterOptions {
         self
     }
 
-    /// Sets the metadata of the file, which is written only if the file is new.
+    /// Sets the metadata of the file. The metadata is written only if the file is new.
     ///
     /// # Examples
     ///
@@ -231,9 +231,9 @@ impl WriterOptions {
         self
     }
 
-    /// Sets the size, in bytes, from which a compressed record in its own chunk is streamed by a
-    /// [`seekable`](crate::RecordWriter::seekable) writer, without holding its compressed form.
-    /// Default: [`DEFAULT_STREAM_FROM`].
+    /// Sets the minimum size, in bytes, of a compressed record in its own chunk that a
+    /// [`seekable`](crate::RecordWriter::seekable) writer streams. A streamed record's compressed
+    /// form isn't held in memory. Default: [`DEFAULT_STREAM_FROM`].
     ///
     /// Records that a thread compresses (see [`max_copied`](Self::max_copied)) and records in
     /// transposed chunks aren't streamed. The bytes of the file don't depend on this size, and the
@@ -293,8 +293,8 @@ impl WriterOptions {
         self.max_copied
     }
 
-    /// Returns the size, in bytes, from which a compressed record in its own chunk is streamed by a
-    /// [`seekable`](crate::RecordWriter::seekable) writer, without holding its compressed form.
+    /// Returns the minimum size, in bytes, of a compressed record in its own chunk that a
+    /// [`seekable`](crate::RecordWriter::seekable) writer streams.
     pub const fn get_stream_from(&self) -> u64 {
         self.stream_from
     }

@@ -24,7 +24,7 @@ pub(crate) enum Frame {
         begin: u64,
         end: u64,
     },
-    /// The end isn't known yet, so zeros are written instead of block headers.
+    /// The end of the chunk isn't known yet, so zeros are written instead of block headers.
     Open,
 }
 
@@ -37,7 +37,8 @@ impl Frame {
     }
 }
 
-/// A function that seeks back to fill in headers: [`BlockSink::patch`], for seekable writers.
+/// The type of [`BlockSink::patch`], which seeks back to fill in headers. Only seekable writers
+/// have this function.
 pub(crate) type Patch<W> = fn(&mut BlockSink<W>, u64, &ChunkHeader, Frame) -> io::Result<()>;
 
 #[derive(Debug)]

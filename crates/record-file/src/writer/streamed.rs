@@ -122,7 +122,8 @@ impl<W: Write + Seek> RecordWriter<W> {
 impl<W: Write> RecordWriter<W> {
     /// Writes a record like [`write_record_from`](Self::write_record_from), for an underlying
     /// writer that can't seek and a source that can seek. The source is read and compressed twice,
-    /// since the chunk header before a record contains the length and hash of its stored data.
+    /// since the chunk header before a record contains the length and hash of the record's stored
+    /// data.
     ///
     /// The file is the same as with `write_record_from`.
     ///

@@ -11,9 +11,9 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::simple::{Front, record_ends, take_size};
 
-/// Maximum length of the stored sizes before a streamed record, in bytes. The size of one record
-/// takes a few tens of bytes, even if it doesn't compress. A chunk that claims more is decoded as a
-/// whole.
+/// Maximum stored length, in bytes, of the list of record sizes that precedes a streamed record. A
+/// list with a single size takes a few tens of bytes, even if it doesn't compress. A chunk that
+/// claims a longer list is decoded as a whole.
 const MAX_FRONT: u64 = 4096;
 
 /// Size of the first read of a compressed record, in bytes. It is small, since often only the

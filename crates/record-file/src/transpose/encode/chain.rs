@@ -63,8 +63,8 @@ impl Chain {
 }
 
 /// The numbers of the steps in a chain. A number is stored in one, two or four bytes, depending on
-/// the largest number so far. There is about one step per field, and the tags of the fields take at
-/// least as much memory as the numbers.
+/// the largest number so far. Since there is about one step per field, the numbers take no more
+/// memory than the tags of the fields.
 #[derive(Debug, Default)]
 pub(crate) struct Path {
     bytes: PieceQueue,

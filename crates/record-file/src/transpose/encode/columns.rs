@@ -1,5 +1,5 @@
-//! Splitting records: values are added to columns, one for each field path, and fields become
-//! events.
+//! Splitting records into columns and events. A column contains the values of one field path, and
+//! every field becomes an event.
 use super::super::{INLINE, tag, wire};
 use super::column::{Column, Group};
 use super::fields::{Field, What};
@@ -14,8 +14,8 @@ pub(crate) const LENGTHS: u32 = u32::MAX;
 const ROOT: u32 = 4;
 /// Largest value of varints that have their own state instead of being stored in a buffer.
 const MAX_INLINE: u8 = 3;
-/// Maximum number of kinds of events for one path. Varints have the most: ten lengths and four
-/// inline values.
+/// Maximum number of kinds of events for one field path. Varint fields have the most kinds: ten
+/// lengths and four inline values.
 const KINDS: usize = INLINE as usize + MAX_INLINE as usize + 1;
 
 const BYTES: u8 = 0;
@@ -32,8 +32,8 @@ struct Node {
     events: [u32; KINDS],
 }
 
-/// The output of a state: the value of a field, with its length, or the beginning or end of a
-/// submessage.
+/// The output of a state: a field, or the beginning or end of a submessage. Varint fields with the
+/// same path are different events if their lengths or inline values differ.
 #[derive(Debug, Clone, Copy)]
 struct Event {
     node: u32,
@@ -245,8 +245,8 @@ impl Columns {
         order
     }
 
-    /// Returns the indices of the columns in each group. The last group contains the lengths of
-    /// records.
+    /// Divides `order`, the indices of the columns, into groups. If there are records that are not
+    /// messages, the last group is the column of their lengths.
     pub(crate) fn groups(&self, order: &[u32]) -> Vec<Vec<u32>> {
         let mut groups: Vec<_> = order
             .chunk_by(|&a, &b| self.get(a).group == self.get(b).group)
@@ -294,8 +294,8 @@ fn message_id(node: u32) -> u32 {
     node + ROOT + 1
 }
 
-/// Returns the number of a new item after `len` items. Each item takes up more than a byte, so
-/// memory is exhausted before a number exceeds 32 bits.
+/// Returns the index of an item that is added after `len` items. Each item takes up more than a
+/// byte, so memory is exhausted before an index exceeds 32 bits.
 fn number(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(NONE)
 }

@@ -180,23 +180,23 @@ const REACH: [u32; 256] = {
     }
     reach
 };
-/// Size assumed for a field whose first byte can't be the beginning of a field. The size extends
-/// beyond the end of most strings, which are thus rejected. If a string is longer, the bytes that
-/// come after this size are no more likely to be a valid message than the skipped bytes.
+/// Size assigned to a byte that can't be the first byte of a field. This size extends beyond the
+/// end of most strings, which are thus rejected. In a longer string, the bytes after this size are
+/// no more likely to be a valid message than the skipped bytes.
 const BEYOND: u32 = 0x8000;
 const REACH_BITS: u32 = 0xffff;
-/// Flag: the next byte is a varint, complete unless it has a continuation bit.
+/// Flag: the second byte of the field begins a varint, and ends it unless the byte has a
+/// continuation bit.
 const HAS_NEXT: u32 = 1 << 16;
 const HAS_LEN: u32 = 1 << 17;
 const OPENS: u32 = 1 << 18;
 const CLOSES: u32 = 1 << 19;
-/// Flag: the first byte isn't enough to decide.
+/// Flag: the size of the field can't be determined from its first byte.
 const UNKNOWN: u32 = 1 << 20;
 
 /// Returns true if the bytes from `at` to the end of `bytes` are certainly not a message. For most
 /// strings, this can be determined by skipping the bytes that would be the first fields. The code
-/// is the same for all types of fields, since branches on the type would be mispredicted half the
-/// time.
+/// doesn't branch on the type of a field, since such a branch would be mispredicted half the time.
 fn is_no_message(bytes: &[u8], mut at: usize) -> bool {
     let mut open = false;
     loop {

@@ -7,13 +7,14 @@ use super::state::{MAX_OFFSET, NONE, State, index};
 
 /// Number of states that one transition can select from.
 const BLOCK: usize = MAX_OFFSET as usize + 1;
-/// Minimum number of occurrences of a step that make a separate state for its target worthwhile.
+/// Minimum number of occurrences of a step for which the private list of the source event gets a
+/// state for the target event.
 const WORTH_A_STATE: u64 = 10;
 
-/// An event, with the numbers from which the machine is built.
+/// An event, with its states, the steps that lead from it, and the base of its transitions.
 #[derive(Debug, Clone)]
 pub(super) struct Event {
-    /// Base of the transitions from the event: the state to which their offsets are added.
+    /// Base of the transitions from the event: the index of the state that offset 0 selects.
     pub(super) base: u32,
     /// The event's state in the public list.
     pub(super) public: u32,
@@ -193,10 +194,9 @@ impl Lists {
         }
     }
 
-    /// Returns the base of the transitions from `event` into the public list. The way to each
-    /// target begins with a transition that selects a state. The base is the lowest of the states
-    /// that are selected first. All of these states are in one block, from which the blocks of all
-    /// targets can be reached.
+    /// Returns the base of the transitions from `event` into the public list. All these transitions
+    /// select states in one block, from which the blocks of all targets can be reached. The base is
+    /// the lowest of the selected states.
     fn base_in_public_list(&self, event: usize) -> u32 {
         let (begin, end) = self.events[event].steps;
         let mut block = NONE;
@@ -233,7 +233,8 @@ impl Lists {
         lowest
     }
 
-    /// Returns the beginning of the public list's block that contains a state.
+    /// Returns the index of the first state in the block that contains the state `at` of the public
+    /// list.
     fn block_of(&self, at: u32) -> u32 {
         match self.states[at as usize].source {
             NONE => self.public_begin,

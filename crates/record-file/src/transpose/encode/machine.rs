@@ -28,13 +28,13 @@ pub(crate) struct Machine {
 struct Written {
     begin: u32,
     len: u16,
-    /// The first offset in the range; 0 if the range is empty.
+    /// The first offset of the step; 0 if the step has no offsets.
     only: u8,
 }
 
-/// If `there` is set, adds a transition after `byte`, which is at index `at`: either in a new byte
-/// or as a repetition in `byte`. Returns the last byte and its index. The code has no branches,
-/// since the choice is hard to predict.
+/// If `there` is set, adds a transition after `byte`, which is at index `at`. The transition
+/// becomes a new byte or, if possible, a repetition in `byte`. Returns the last byte and its index.
+/// The code has no branches, since the choice is hard to predict.
 #[inline]
 fn join(byte: u8, at: usize, offset: u8, there: bool) -> (u8, usize) {
     let repeats = offset == 0 && byte & MAX_REPEATED < MAX_REPEATED;
@@ -93,8 +93,8 @@ impl Machine {
         machine
     }
 
-    /// Returns a state's `next` value: the base of the following transition, and whether it is
-    /// implicit.
+    /// Returns a state's `next` value: the base of the next transition, plus the number of states
+    /// if that transition is implicit.
     pub(crate) fn next_of(&self, state: &State) -> u64 {
         let Some(event) = state.event() else {
             return u64::from(state.base);
@@ -172,8 +172,8 @@ impl Machine {
         self.write_way(base, to);
     }
 
-    /// Adds the offsets of the path from a base to a state, through the states that lead to that
-    /// state's block.
+    /// Appends the offsets of the transitions from `base` to the state `to`. All transitions but
+    /// the last select states that lead to the block of `to`.
     fn write_way(&mut self, base: u32, mut to: u32) {
         let begin = self.offsets.len();
         while base > to || to - base > MAX_OFFSET {

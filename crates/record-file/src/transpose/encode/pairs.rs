@@ -1,4 +1,5 @@
-//! A map whose keys are pairs of numbers, which is fast if the same pairs recur at short intervals.
+//! A map whose keys are pairs of numbers. The map is fast if the same pairs recur at short
+//! intervals.
 use std::collections::HashMap;
 
 /// 2^64 divided by the golden ratio, a factor that spreads keys that differ in few bits.
@@ -35,7 +36,7 @@ impl Pairs {
         self.all.clear();
     }
 
-    /// Returns the number of a pair, which is `fresh` if the pair is new.
+    /// Returns the number of a pair. A new pair gets the number `fresh`.
     #[inline]
     pub(crate) fn number(&mut self, high: u32, low: u32, fresh: u32) -> u32 {
         let key = u64::from(high) << 32 | u64::from(low);

@@ -6,7 +6,8 @@ use crate::block_pool::{BlockPool, LARGEST, PieceQueue};
 /// The records waiting to be split into columns.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    /// Records no longer than a block, stored across block boundaries.
+    /// Records that are no longer than a block, stored one after another. A record may begin in one
+    /// block and end in the next.
     small: PieceQueue,
     /// Larger records, each in its own memory.
     large: VecDeque<Vec<u8>>,

@@ -7,8 +7,8 @@ pub(super) const MAX_OFFSET: u32 = 63;
 pub(crate) struct State {
     /// Event that the state emits, or [`NONE`].
     pub(super) event: u32,
-    /// Base of the transitions from this state, to which their offsets are added. Only used if the
-    /// state emits nothing.
+    /// Base of the transitions from this state: the index of the state that offset 0 selects. Only
+    /// used if this state emits nothing.
     pub(super) base: u32,
     /// State through which the block that contains this state is reached.
     pub(super) source: u32,

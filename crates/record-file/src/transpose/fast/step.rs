@@ -1,4 +1,4 @@
-//! States, prepared for the fast decoder.
+//! The states of the machine, in the form that the fast decoder uses.
 use super::super::states::{Emit, State};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +28,12 @@ pub(super) struct Step {
     pub(super) buffer: u32,
     pub(super) kind: Kind,
     pub(super) tag_len: u8,
-    /// Length of the value, in bytes; at the end of a submessage, length of the tag that is
-    /// prepended later.
+    /// Length of the value, in bytes. For a state that emits the end of a submessage, length of the
+    /// tag, which is prepended later.
     pub(super) len: u8,
     /// Number of bytes of the value that come from the buffer.
     pub(super) advance: u8,
-    /// Number of bits to shift the value left, which aligns it to the upper end of the word.
+    /// Number of bits by which to shift the value left, to align it to the upper end of the word.
     pub(super) shift: u8,
     /// True if the transition to the next state is implicit, without a transition byte.
     pub(super) implicit: bool,
