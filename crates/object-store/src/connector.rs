@@ -272,8 +272,8 @@ impl Watch {
     }
 
     /// Records the failure of a request that began at `begun`. If requests have failed for some
-    /// time, warns once, and reports the time limit for retries. Returns the time since the first
-    /// failure.
+    /// time, logs a single warning, which includes the time limit for retries. Returns the time
+    /// since the first failure.
     fn failed_since(&self, begun: Instant, why: &str, limit: Duration) -> Duration {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let tried = failing.since.get_or_insert(begun).elapsed();

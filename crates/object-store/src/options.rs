@@ -293,8 +293,8 @@ impl ObjectWriteOptions {
         self.expected_size
     }
 
-    /// Returns the size of each part except the last, in bytes. This is the minimum size of parts
-    /// or, if the object would then have too many parts, a larger size.
+    /// Returns the size of each part except the last, in bytes. This is the minimum part size that
+    /// was set or, if an object of the expected size would then have too many parts, a larger size.
     pub(crate) fn part_len(&self) -> u64 {
         let needed = self.expected_size.div_ceil(MOST_PARTS);
         let rounded = needed.div_ceil(MEBIBYTE).saturating_mul(MEBIBYTE);

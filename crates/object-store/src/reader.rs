@@ -63,7 +63,7 @@ struct State {
     traffic: Traffic,
 }
 
-/// The version of the object that was opened.
+/// The opened version of the object.
 #[derive(Clone, Debug)]
 struct Object {
     size: u64,

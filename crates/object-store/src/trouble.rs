@@ -87,7 +87,8 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// A display of the time for which requests have failed. A time of less than a second is omitted.
+/// The time for which requests have failed, to be displayed in a message. A time of less than a
+/// second isn't displayed.
 struct Tried(Duration);
 
 impl fmt::Display for Tried {

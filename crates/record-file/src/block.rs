@@ -77,8 +77,8 @@ pub(crate) fn payload_between(begin: u64, end: u64) -> u64 {
     linear(end).saturating_sub(linear(begin))
 }
 
-/// The header of a block: the distances to both ends of the chunk that contains it, in bytes.
-/// [`format`](crate::format) has the layout.
+/// The header of a block: the distances, in bytes, from the block to both ends of the chunk that
+/// contains the header. [`format`](crate::format) has the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
     pub(crate) previous_chunk: u64,

@@ -24,7 +24,7 @@ const PACKET: usize = 32;
 #[derive(Clone)]
 pub(crate) struct Hasher {
     inner: HighwayHasher,
-    /// Number of bytes that wait until a packet is complete.
+    /// Number of bytes of an incomplete packet, which are hashed once the packet is complete.
     waiting: usize,
 }
 

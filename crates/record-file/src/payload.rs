@@ -215,8 +215,8 @@ impl Payload {
         Ok(())
     }
 
-    /// Reads the next bytes into `buf` without the window, and returns their number. Returns 0, and
-    /// reads nothing, if this isn't faster than reading through the window.
+    /// Reads the next bytes into `buf`, bypassing the window, and returns their number. Returns 0,
+    /// and reads nothing, if this isn't faster than reading through the window.
     fn read_straight<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,

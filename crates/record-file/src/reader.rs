@@ -77,9 +77,9 @@ pub struct RecordReader<I> {
     skipped: Option<SkippedRegion>,
     /// The chunk whose header was read most recently.
     head: Option<Chunk>,
-    /// The chunk at `begin`, if all its records were read or skipped without loading it.
+    /// The chunk at `begin`, if it isn't loaded and all its records were streamed or skipped.
     passed: Option<Chunk>,
-    /// The chunk at `begin`, if its header was read and its data couldn't be read.
+    /// The chunk at `begin`, if its header was read but its data couldn't be read.
     unread: Option<Chunk>,
     failed: Option<Failed>,
     ahead: Option<Ahead>,
@@ -94,8 +94,8 @@ pub struct RecordReader<I> {
 #[derive(Debug)]
 struct Failed {
     error: Error,
-    /// The chunk that can still be skipped, since only its data couldn't be read; `None` if there
-    /// is no such chunk.
+    /// The chunk with the error, if its header was read, so that the chunk can still be skipped;
+    /// otherwise `None`.
     chunk: Option<Chunk>,
 }
 

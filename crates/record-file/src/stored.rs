@@ -12,7 +12,7 @@ use crate::payload::Payload;
 const SPARE_PART: usize = 16;
 const MOST_SPARE: usize = 256 << 10;
 
-/// Maximum size of buffers that are kept even if the next chunk is small, in bytes.
+/// Size, in bytes, up to which a buffer is kept even if the next chunk is small.
 const LEAST_KEPT: u64 = 1 << 20;
 
 /// The stored data of a chunk.
@@ -22,7 +22,7 @@ pub(crate) struct Stored {
     /// Start of the data in `memory`.
     pub(crate) begin: usize,
     pub(crate) len: usize,
-    /// An empty vector, whose memory is used for the ends of records.
+    /// An empty vector, whose memory will be reused for the ends of the records.
     pub(crate) ends: Vec<u64>,
 }
 
@@ -156,8 +156,8 @@ const LEAST_ROOM: u64 = 8;
 const SMALL_ROOM: u64 = 1 << 20;
 
 /// Returns the size of the buffer needed to decode a transposed chunk in place, including the
-/// stored data, in bytes. Returns `None` if the size exceeds a limit, or is too large for a chunk
-/// with `known` bytes of data.
+/// stored data, in bytes. Returns `None` if the size exceeds a limit, or is too much to allocate
+/// for a chunk with `known` bytes of data.
 pub(crate) fn transposed_room(
     header: &ChunkHeader,
     known: u64,

@@ -479,7 +479,7 @@ impl<W: Write> RecordWriter<W> {
         counted.saturating_add(more) > self.chunk_size
     }
 
-    /// Returns true if a thread encodes a chunk with `len` bytes of records.
+    /// Returns true if a chunk with `len` bytes of records is encoded by a thread of the pool.
     fn is_for_threads(&self, len: u64) -> bool {
         self.pool.is_some() && (len >= MIN_HASHED_APART || !self.format.keeps_values())
     }

@@ -16,7 +16,7 @@ struct Piece {
     unread: u64,
     /// True if the last byte of the piece was read. The piece is then probably no longer needed.
     is_passed: bool,
-    /// Number of the last read that used the piece. Reads are counted from 1.
+    /// Sequence number of the last read that used the piece. The first read has number 1.
     used: u64,
 }
 

@@ -16,7 +16,8 @@ use crate::stored::Stored;
 use crate::threads::Threads;
 use crate::transpose::FieldProjection;
 
-/// A chunk and its stored data; `None` if the data is already verified and contains no records.
+/// A chunk and its stored data. The data is `None` if it contains no records and is already
+/// verified.
 type Job = (Chunk, Option<Stored>);
 type Decoded = Result<DecodedChunk, Fault>;
 

@@ -73,8 +73,8 @@ impl<I: RecordInput> RecordReader<I> {
         data.map(|verified| self.with_ends(verified))
     }
 
-    /// Returns the data of a verified chunk. If decoding will compute the ends of the records, the
-    /// data contains a vector to reuse for them.
+    /// Returns the data of a verified chunk. If decoding the data will compute the ends of the
+    /// records, the result includes a vector to reuse for these ends.
     fn with_ends(&mut self, verified: Verified) -> Stored {
         let Verified { chunk, mut data } = verified;
         if chunk.header.kind == ChunkType::Transposed && self.projection.is_all() {

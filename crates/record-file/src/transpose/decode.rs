@@ -151,7 +151,8 @@ impl Prepared {
         }
     }
 
-    /// Makes room for `more` bytes of records, and for a part of the bytes that will follow.
+    /// Makes room for at least `more` bytes of records. The room is larger if many more bytes of
+    /// records are expected.
     fn make_room(&mut self, more: usize, size: usize) -> Found<()> {
         let filled = self.walk.filled;
         self.transitions.start += std::mem::take(&mut self.walk.transition);

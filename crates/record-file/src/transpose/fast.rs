@@ -364,8 +364,8 @@ fn push_length(memory: &mut [u8], start: usize, len: usize) -> Found<usize> {
     Ok(start - used)
 }
 
-/// Returns the total size of the length prefix at `cursor`, which has more than one byte, and the
-/// bytes after the prefix.
+/// Returns the total size of the length prefix at `cursor` and the bytes that it counts. The prefix
+/// has more than one byte.
 #[inline(never)]
 fn long_prefixed(mut cursor: Cursor, bytes: &[u8]) -> Found<usize> {
     let begin = cursor.at;

@@ -260,7 +260,8 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Assigns buffers to buckets. Each bucket is filled exactly, by consecutive buffers.
+/// Assigns each buffer to a bucket. A bucket consists of consecutive buffers, and has exactly their
+/// total size.
 fn place_buffers(
     header: &mut Header<'_>,
     buckets: &[Bucket<'_>],

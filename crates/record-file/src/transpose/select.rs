@@ -81,9 +81,10 @@ struct Run<'a> {
 
 #[derive(Debug, Clone, Copy)]
 struct Open<'a> {
-    /// Number of bytes that follow the message or group in the output.
+    /// Number of bytes in the output after the content of the message or group.
     at: usize,
-    /// Index of the state that emitted the end of the message or group. This state has the tag.
+    /// Index of the state that emitted the end of the message or group. For a message, this state
+    /// also contains the message's tag.
     state: u32,
     group: bool,
     /// The selected part of the enclosing message.

@@ -5,8 +5,8 @@ use super::sink::BlockSink;
 use super::{RecordWriter, WriterOptions};
 use crate::error::{Error, Result};
 
-/// Largest position at which a file can be continued. No file is longer, and adding to this
-/// position doesn't overflow.
+/// Largest position at which a file can be continued. No file is longer, and the size of a chunk
+/// can be added to this position without overflow.
 const MAX_POSITION: u64 = i64::MAX as u64;
 
 impl<W: Write> RecordWriter<W> {

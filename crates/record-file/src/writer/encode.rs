@@ -10,7 +10,7 @@ use crate::simple::encode_front;
 use crate::transpose::{ChunkEncoder, Records, Storage};
 use crate::varint;
 
-/// Number of bytes in memory blocks that are kept for reuse even if chunks are small.
+/// Total size, in bytes, of the memory blocks that are kept for reuse even if chunks are small.
 const LEAST_KEPT: u64 = 1 << 20;
 
 /// Options for encoding chunks.
@@ -30,7 +30,7 @@ impl Format {
     }
 
     /// Returns true if chunks are neither compressed nor transposed. In such a chunk, the records
-    /// are stored unchanged, after the encoded part.
+    /// are stored unchanged, after their encoded sizes.
     pub(super) fn keeps_values(&self) -> bool {
         self.compression == Compression::None && self.transposed.is_none()
     }
@@ -188,7 +188,7 @@ pub(super) struct Gathered {
     records: Records,
     /// The encoded data, once the records are encoded.
     stored: PieceQueue,
-    /// Memory blocks that the steps of encoding a transposed chunk share.
+    /// Memory blocks shared by the steps that encode a transposed chunk.
     blocks: BlockPool,
 }
 

@@ -42,8 +42,9 @@ pub fn plain_record_end(begin: u64, len: u64) -> Result<u64> {
     }
 }
 
-/// A record in its own chunk that was encoded separately from its file. This value contains only
-/// the chunk's header; the data was written to the output of [`encode`](Self::encode).
+/// A record in its own chunk, encoded independently of the file that the chunk will be written to.
+/// This value contains only the chunk's header; the data was written to the output of
+/// [`encode`](Self::encode).
 ///
 /// # Examples
 ///

@@ -69,7 +69,8 @@ impl Pool {
         self.begins.push_back(begin);
     }
 
-    /// Waits for the oldest submitted chunk. Returns `None` if there are no chunks.
+    /// Removes and returns the oldest submitted chunk, waiting until it is encoded. Returns `None`
+    /// if there are no chunks.
     pub(super) fn next(&mut self) -> Option<(Begin, Result<Done>)> {
         let begin = self.begins.pop_front()?;
         let done = self.threads.next()?;

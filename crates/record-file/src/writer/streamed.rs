@@ -272,7 +272,8 @@ pub(super) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// Passes `len` bytes to `each` or, for [`Source::Parts`], all bytes of the parts.
+    /// Passes the next `len` bytes of the source to `each`, in pieces. For [`Source::Parts`],
+    /// ignores `len` and passes each part.
     fn pieces(self, len: u64, each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
             Source::Read(source) => read_pieces(source, len, each),

@@ -246,7 +246,7 @@ impl Columns {
     }
 
     /// Divides `order`, the indices of the columns, into groups. If there are records that are not
-    /// messages, the last group is the column of their lengths.
+    /// messages, the last group consists of the column of their lengths.
     pub(crate) fn groups(&self, order: &[u32]) -> Vec<Vec<u32>> {
         let mut groups: Vec<_> = order
             .chunk_by(|&a, &b| self.get(a).group == self.get(b).group)
@@ -263,7 +263,8 @@ impl Columns {
         number(self.events.len())
     }
 
-    /// Returns the events of the most recently added record, as numbers.
+    /// Returns the events of the most recently added record, each as its index among the distinct
+    /// events.
     pub(crate) fn happened(&mut self) -> &mut [u32] {
         &mut self.happened
     }

@@ -1,4 +1,4 @@
-//! The states of the machine, and their order in lists.
+//! Arranging the states of the machine in lists.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -29,8 +29,8 @@ pub(super) struct Event {
     pub(super) implicit: bool,
 }
 
-/// A step from one event to another and, if the private list of the source event has a state for
-/// the target event, this state.
+/// A step from one event to another. If the private list of the source event has a state for the
+/// target event, `place` is this state.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed {
     pub(super) from: u32,
@@ -42,7 +42,8 @@ pub(super) struct Placed {
     pub(super) place: u32,
 }
 
-/// The states of a machine, list by list, and the events and steps that the states are made from.
+/// The states of a machine, in the order of their lists, and the events and steps from which the
+/// states are built.
 pub(super) struct Lists {
     pub(super) states: Vec<State>,
     pub(super) events: Vec<Event>,
@@ -180,8 +181,8 @@ impl Lists {
         });
     }
 
-    /// Computes the bases of transitions to the public list, for events without a private list and
-    /// for the exits from private lists.
+    /// Computes the bases of the transitions into the public list: from events without a private
+    /// list, and from the states through which private lists lead to the public list.
     fn bases(&mut self) {
         for event in 0..self.events.len() {
             let Event { base, way_out, .. } = self.events[event];

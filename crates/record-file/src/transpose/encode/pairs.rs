@@ -8,7 +8,8 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 const EMPTY: u64 = u64::MAX;
 const LEAST_SLOTS_LOG: u32 = 6;
 const MOST_SLOTS_LOG: u32 = 12;
-/// Maximum capacity of a map that is kept: clearing a larger map would take too long.
+/// Maximum capacity of a map that is cleared for reuse. A larger map is replaced, since clearing it
+/// would take too long.
 const LARGE: usize = 1 << 13;
 
 /// A map from pairs to numbers, with a collision-resistant hash and a direct-mapped cache.

@@ -3,7 +3,7 @@ use super::super::states::{Emit, State};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A value of at most 8 bytes, possibly none, and an optional tag.
+    /// A value of 0 to 8 bytes, with or without a tag.
     Small,
     /// A varint of 9 or 10 bytes.
     LongVarint,
