@@ -201,7 +201,8 @@ fn kind(scheme: &ObjectStoreScheme, settings: &[(String, String)]) -> StoreKind 
     }
 }
 
-/// Returns the settings for stores from the environment, with the names that the builders use.
+/// Returns the names and values of the settings for stores, from environment variables. The names
+/// are those that the builders accept.
 fn settings(url: &Url) -> Vec<(String, String)> {
     let mut settings: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

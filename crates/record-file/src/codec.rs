@@ -35,6 +35,6 @@ pub(crate) use encode::Encoders;
 pub(crate) use memory::{Memory, SMALL_CHUNK};
 pub(crate) use stream::StreamDecoder;
 
-/// Largest buffer that is allocated at once for a size claimed by the file, in bytes. A buffer for
-/// a larger size grows as data arrives.
+/// Maximum size, in bytes, of a buffer that is allocated at once for a size claimed by the file. A
+/// buffer for a larger size grows as data arrives.
 pub(crate) const TRUSTED_SIZE: u64 = 16 << 20;

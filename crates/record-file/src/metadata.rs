@@ -42,8 +42,8 @@ pub struct RecordsMetadata {
     pub record_writer_options: Option<String>,
     /// Number of records in the file; `None` if the writer didn't know it.
     pub num_records: Option<i64>,
-    /// The fields of the message for which this struct has no other member, including extensions,
-    /// in encoded form with their tags.
+    /// The fields of the message that have no member in this struct, including extensions. They are
+    /// in encoded form, with their tags.
     pub unknown: Vec<u8>,
 }
 

@@ -163,9 +163,9 @@ impl Pieces {
     }
 
     /// Returns the range to request for a read that waits for the start of `range`, and marks it as
-    /// pending. This is the queued range that contains the start, or else the first `request` bytes
-    /// of the missing part of `range`. The remainder of the missing part is added to the front of
-    /// the queue.
+    /// pending. The returned range is the queued range that contains the start or, if there is
+    /// none, the first `request` bytes of the missing part of `range`. The remainder of the missing
+    /// part is added to the front of the queue.
     pub(super) fn take_now(&mut self, range: Range<u64>, request: u64) -> Option<Range<u64>> {
         let queued = self.queued.range(..=range.start).next_back();
         let queued = queued.map(|(&begin, &end)| begin..end);

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
 use crate::varint;
 
-/// Maximum size of a decoder, including its window, that is kept for the next stream, in bytes.
+/// Maximum size, in bytes and including the window, of a decoder that is kept for the next stream.
 const KEPT_CONTEXT: usize = 8 << 20;
 /// Base-2 logarithm of the largest window, in bytes, that a brotli stream may announce if the whole
 /// output is held. The decoder's window grows with the output, so the limit needn't be smaller.

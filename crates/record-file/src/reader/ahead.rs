@@ -147,8 +147,8 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(true)
     }
 
-    /// Reads one more chunk and hands it to a thread. Returns false at the end of the file and
-    /// before a large chunk.
+    /// Reads one more chunk and hands it to a thread. Returns false if the file has ended or the
+    /// next chunk is large.
     fn hand_over(&mut self, ahead: &mut Ahead) -> Result<bool, Fault> {
         let Some(chunk) = self.header_at(ahead.next)? else {
             return Ok(false);

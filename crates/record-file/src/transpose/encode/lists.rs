@@ -52,8 +52,8 @@ pub(super) struct Lists {
     public_begin: u32,
 }
 
-/// A queue of states that will be placed in a list: the least frequent state is first and, among
-/// equally frequent states, the state with the highest number.
+/// A queue of states that will be placed in a list. The least frequent state is first; among
+/// equally frequent states, the state with the highest number is first.
 type Waiting = BinaryHeap<(Reverse<u64>, u32)>;
 
 impl Lists {
