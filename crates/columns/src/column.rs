@@ -292,7 +292,7 @@ pub(crate) struct MessageColumns {
 
 /// The column for one field. The variants store values in different ways.
 enum Member {
-    /// Column in which a row's value is set when its field is read.
+    /// Column in which a row's value is set as soon as the field is read.
     Flat(Flat),
     /// Column to which a row is appended at the end of each message. If the field is singular, the
     /// pending value becomes the row's value.

@@ -198,7 +198,8 @@ pub(crate) fn unpack(bits: u64) -> Range<usize> {
     start..start.saturating_add(part(bits & LEN))
 }
 
-/// A buffer as input for the general parser, which uses offsets in the message.
+/// An input for the general parser that reads from a buffer. The parser uses offsets in the
+/// message, which are converted to offsets in the buffer.
 struct Placed<'a> {
     bytes: &'a [u8],
     origin: Origin,

@@ -29,8 +29,8 @@ pub(crate) struct Columns {
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) field: Field,
-    /// Index of each field on the column's path among the columns of the field's message, the
-    /// outermost first.
+    /// For each field on the column's path, from the outermost to the innermost, the field's index
+    /// among the columns of its message.
     place: Vec<usize>,
 }
 
@@ -42,7 +42,8 @@ impl Output {
     }
 }
 
-/// Returns the column at the path `place` inside a column of messages, or of lists of messages.
+/// Returns a column nested in `column`, which contains messages or lists of messages. `place` is
+/// the path to the nested column: an index among the columns of each message.
 fn below(column: &ArrayRef, place: &[usize]) -> ArrayRef {
     let Some((first, rest)) = place.split_first() else {
         return Arc::clone(column);

@@ -224,7 +224,7 @@ pub(crate) struct MessageShape {
 #[derive(Clone, Copy, Debug)]
 struct Simple {
     wire: WireType,
-    /// Index of the field's column; `None` if the field has no column, and is skipped.
+    /// Index of the field's column; `None` for a field without a column, which is skipped.
     column: Option<u8>,
 }
 

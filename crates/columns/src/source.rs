@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use crate::fields::{Fields, Origin};
 
-/// A buffer that values are read from, and the position of its element in the message.
+/// A buffer from which the values of an element are read, and the element's position in the buffer
+/// and in the message.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) bytes: &'a [u8],

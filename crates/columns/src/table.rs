@@ -82,7 +82,7 @@ pub(crate) struct Plan {
     levels: Vec<Level>,
 }
 
-/// The kind of element that is a row.
+/// The columns for rows that are messages, or the column for rows that are other values.
 enum Row {
     Message(Columns),
     /// A value that isn't a message and needs only one column.
@@ -284,7 +284,7 @@ impl Plan {
         &self.schema
     }
 
-    /// Reads the rows of a unit into columns, which are finished later.
+    /// Reads the rows of a unit into columns, which are converted to arrays later.
     pub(crate) fn fill(&self, unit: Unit) -> Result<Filled> {
         let rows = 0..unit.elements.len();
         let levels = self.levels.iter().zip(&unit.levels);
@@ -353,8 +353,8 @@ impl Plan {
     }
 }
 
-/// The columns of a unit's rows. They are finished later, since the dictionaries of enums may still
-/// grow.
+/// The columns of a unit's rows. They are converted to arrays later, since the dictionaries of
+/// enums may still grow.
 pub(crate) struct Filled {
     unit: Unit,
     levels: Vec<Option<MessageColumns>>,
@@ -580,8 +580,8 @@ fn keys(kind: &Kind, keys: &[MapKey]) -> ArrayRef {
     }
 }
 
-/// Returns the name of the only column for rows that aren't messages: the last field name in the
-/// query.
+/// Returns the last field name in the query. It is the name of the column for rows that aren't
+/// messages, which have only one column.
 fn value_name(query: &PathQuery) -> String {
     let (mut name, mut depth) = (String::new(), 0_usize);
     for c in query.as_str().chars() {

@@ -65,8 +65,8 @@ pub(crate) struct LevelUnit {
     pub(crate) elements: Elements,
     pub(crate) indices: Vec<u64>,
     pub(crate) keys: Vec<MapKey>,
-    /// Index after the last row of each parent, in ascending order; `None` at the last position of
-    /// the path, where each element is a row itself.
+    /// For each parent, the index after that of the parent's last row, in ascending order. `None`
+    /// at the last position of the query's path, where each element is a row itself.
     pub(crate) ends: Option<Vec<usize>>,
 }
 
@@ -137,8 +137,8 @@ fn place(start: u64, range: Range<usize>) -> Place {
     }
 }
 
-/// The number of rows and the number of bytes, either of which completes a [`Unit`]. The last
-/// element may bring the unit over the number of bytes.
+/// The number of rows and the number of bytes at which a [`Unit`] is complete. Reaching one of them
+/// is enough. The last element may bring the unit over the number of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnitSize {
     pub(crate) rows: usize,
@@ -158,9 +158,9 @@ pub(crate) struct Walk<'a> {
 
 /// The current parent at one position of the query's path.
 struct LevelWalk {
-    /// The fields of parents at this position that become columns; `None` if there are none.
+    /// Those fields of a parent at this position that become columns; `None` if there are none.
     shape: Option<Arc<MessageShape>>,
-    /// True at the last position of the path, where the elements are the rows.
+    /// True at the last position of the query's path, where the elements are the rows.
     is_row: bool,
     /// Offset of the parent in the message; `None` before the first parent.
     start: Option<u64>,
@@ -220,8 +220,8 @@ impl<'a> Walk<'a> {
         Ok(Some(unit).filter(|unit| unit.elements.len() > 0))
     }
 
-    /// Adds further elements, as long as each directly follows the previous one in memory. They
-    /// have the same parents as the last element of the unit.
+    /// Adds the elements that follow the unit's last element, as long as they are adjacent in the
+    /// message and already in memory. They have the same parents as the last element.
     fn add_run(&mut self, unit: &mut Unit) {
         let elements = &mut unit.elements;
         let (rows, bytes) = (elements.len(), elements.bytes.len());
@@ -263,8 +263,8 @@ impl<'a> Walk<'a> {
 }
 
 impl LevelUnit {
-    /// Adds `rows` rows with the same parent as the last row. At the last position of the path,
-    /// adds an index for each row, continuing from the last index.
+    /// Adds `rows` rows with the same parent as the last row. At the last position of the query's
+    /// path, also adds an index for each row, continuing from the last index.
     fn add_run(&mut self, rows: usize) {
         if let Some(ends) = &mut self.ends {
             if let Some(end) = ends.last_mut() {
@@ -312,7 +312,7 @@ impl LevelWalk {
 }
 
 /// Returns a function that returns true for fields that become columns or affect columns. The
-/// function fails once the size of these fields exceeds [`MOST_HELD`].
+/// function fails once the total size of these fields exceeds [`MOST_HELD`].
 fn keep(shape: &MessageShape) -> impl FnMut(&Field) -> Result<bool> {
     let mut held = 0;
     move |field| {

@@ -78,8 +78,8 @@ pub struct ConvertReport {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidConfig`] if the input can't be written in the form, the form lacks one of
-///   the settings, or the output is one of the input's files.
+/// - [`ErrorKind::InvalidConfig`] if the input can't be written in the form, the form doesn't have
+///   one of the settings, or the output is one of the input's files.
 /// - [`ErrorKind::AlreadyExists`] if the output exists and overwriting isn't allowed.
 /// - Any error if the input is damaged or incomplete, or reading or writing fails. In that case,
 ///   the created folders are removed again.
@@ -96,8 +96,8 @@ pub fn convert(
     }
 }
 
-/// Returns true if a chunked file is requested by `to` or, if `to` is the usual form, by the
-/// extension of `output`.
+/// Returns true if a chunked file is requested by `to` or, if `to` is [`USUAL`], by the extension
+/// of `output`.
 fn is_in_chunks(output: &Path, to: &str) -> Result<bool> {
     let is_named = is_named_chunked(output);
     match to {

@@ -33,7 +33,7 @@ impl Default for DiffOptions {
 }
 
 impl DiffOptions {
-    /// Returns the defaults: up to ten differences.
+    /// Returns the defaults: the comparison ends after ten differences.
     #[must_use]
     pub fn new() -> Self {
         DiffOptions::default()
@@ -144,8 +144,8 @@ pub struct MessageDifference {
     /// Path of the value in the first message, or in the second message if only that one has the
     /// value.
     pub path: String,
-    /// Name of the list element at the path, if the elements have names; otherwise, name of the
-    /// tensor that contains the value; `None` if there is no name.
+    /// Name of the list element at the path or, if the element has no name, of the tensor that contains the value. `None` if there is no
+    /// such tensor either.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub name: Option<String>,
     /// Description of the difference.
@@ -204,7 +204,7 @@ pub fn diff(first: &Opened, second: &Opened, options: &DiffOptions) -> Result<Di
     })
 }
 
-/// Compares two messages according to the message type that either input specifies.
+/// Compares two messages. A message type that only one input specifies is used for both.
 fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> {
     let message = one_type(inputs)?;
     let [first, second] = inputs.map(|input| input.reading_options().descriptor(message.cloned()));
@@ -250,8 +250,8 @@ fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> 
     })
 }
 
-/// Returns the message type that either input specifies; `None` if neither does. Fails if the
-/// inputs specify different types.
+/// Returns the message type that both inputs or only one of them specifies; `None` if neither does. Fails if the inputs specify different
+/// types.
 fn one_type(inputs: [&Opened; 2]) -> Result<Option<&MessageDescriptor>> {
     let types = inputs.map(Opened::descriptor);
     if let [Some(a), Some(b)] = types

@@ -299,9 +299,10 @@ pub fn edit(
     Ok(report)
 }
 
-/// Returns true if [`edit`] writes this output in chunks. This is determined by the output's
-/// extension or, if that is neither `.cpb` nor `.pb`, by the form of the input. A message made of
-/// several files is written in chunks, since a plain file wouldn't record the message's type.
+/// Returns true if [`edit`] writes this output in chunks. This is the case if the output's
+/// extension is `.cpb`. With any other extension except `.pb`, it is the case if the input is in
+/// chunks, or if its message is made of several files, since a plain file wouldn't record the
+/// message's type.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -324,8 +325,8 @@ pub fn is_edited_in_chunks(input: &Opened, output: impl AsRef<Path>) -> bool {
     }
 }
 
-/// Returns true if the input's message is assembled from several files. If such a message is
-/// written in one piece, its type isn't recorded.
+/// Returns true if the input's message is assembled from several files. A copy of such a message in
+/// one piece doesn't record the message's type.
 fn is_made_of_files(input: &Opened) -> bool {
     input.descriptor().is_some_and(|descriptor| {
         let name = descriptor.full_name();
@@ -339,9 +340,9 @@ struct Read {
     message: Arc<dyn ReadAt>,
     /// Profile of the chunked file to write.
     profile: Profile,
-    /// True if the input embeds its schema, which chunked output then embeds, too.
+    /// True if the input embeds its schema. Chunked output then embeds the schema, too.
     has_schema: bool,
-    /// True if the input has a Merkle root, so that chunked output needs one, too.
+    /// True if the input has a Merkle root. Chunked output then needs one, too.
     has_root: bool,
 }
 

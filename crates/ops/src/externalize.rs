@@ -50,7 +50,8 @@ pub struct ExternalizeReport {
     pub stale: Vec<PathBuf>,
     /// True if the model maps the constants into memory, from files at absolute paths.
     pub mapped: bool,
-    /// True if an earlier run, possibly interrupted, had externalized the model in place.
+    /// True if an earlier run had already externalized the model in place. If that run was
+    /// interrupted, this run has completed it.
     pub already: bool,
 }
 

@@ -21,15 +21,15 @@ const MOST_LISTED: usize = 100;
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[non_exhaustive]
 pub enum Info {
-    /// A message in one file.
+    /// A message in chunks or in one piece.
     Message(MessageInfo),
     /// An archive of tensors, a message in several files, or a message with named tensors. The
     /// input's format provides the description.
     Format(FormatInfo),
 }
 
-/// The description of a message in one file. If the file has a trailer, the trailer provides the
-/// description.
+/// The description of a message in chunks or in one piece. If the message is in chunks, the file's
+/// trailer provides the description.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -410,7 +410,7 @@ impl ListOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[non_exhaustive]
 pub enum Listing {
-    /// Chunks of a message in one file. A message in one piece is listed as one chunk.
+    /// Chunks of a message. A message in one piece is listed as one chunk.
     #[non_exhaustive]
     Chunks {
         /// Path or URL of the input.
@@ -434,7 +434,7 @@ pub enum Listing {
         file: PathBuf,
         /// Name of the format.
         format: &'static str,
-        /// Entries or tensors, in the order of the input.
+        /// Entries or tensors, in their order in the input.
         entries: Vec<ListedEntry>,
         /// Total size of the entries or tensors, in bytes.
         bytes: u64,

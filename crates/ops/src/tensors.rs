@@ -48,8 +48,9 @@ pub struct TensorEntry {
     pub location: String,
 }
 
-/// Passes each tensor of an input to `each`, and returns the tensors' number and total size. Unless
-/// the format requires it, no list is built, since a model may have millions of tensors.
+/// Passes each tensor of an input to `each`, and returns the tensors' number and total size. A list
+/// of the tensors is built only if the format requires one, since a model may have millions of
+/// tensors.
 ///
 /// ```
 /// use proto_splitter_core::Error;

@@ -27,7 +27,8 @@ pub use report::{TreeField, TreeMember, TreePart, TreeReport, TreeRest};
 #[derive(Debug)]
 pub struct MeasuredTree {
     file: PathBuf,
-    /// Full name of the message's type; for an archive, title of the format; `None` if unknown.
+    /// Full name of the message's type or, for an archive, title of the archive's format; `None` if
+    /// unknown.
     title: Option<String>,
     measured: Measured,
 }
@@ -128,8 +129,8 @@ impl MeasuredTree {
         }
     }
 
-    /// Returns the report within `limits`. Only the list elements and map entries within the limits
-    /// that were passed to [`of`](Self::of) can be listed.
+    /// Returns a report that lists the parts within `limits`. List elements and map entries are
+    /// listed only if they are also within the limits that were passed to [`of`](Self::of).
     pub fn report(&self, limits: &TreeLimits) -> TreeReport {
         let (tree, inside) = match &self.measured {
             Measured::Message { tree, entered } => report::of_message(tree, entered, limits),
@@ -190,7 +191,8 @@ fn of_message(
     measured().map_err(|error| at(input, error))
 }
 
-/// The part of a message to measure. A query is resolved using the message's contents.
+/// The part of a message to measure: a path, or a query that is resolved to a path by reading the
+/// message.
 enum Start {
     Place(TreePlace),
     Query(PathQuery),

@@ -144,7 +144,7 @@ pub struct VerifyReport {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[non_exhaustive]
 pub enum Checked {
-    /// Checks of a message in one file.
+    /// Checks of a message in chunks or in one piece.
     #[non_exhaustive]
     Message {
         /// True if the message is in chunks.

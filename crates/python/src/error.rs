@@ -174,9 +174,9 @@ fn of_number(py: Python<'_>, number: i32, file: Option<&str>) -> PyErr {
     }
 }
 
-/// If `raised` means that one of `outputs` already exists, has no folder, or can't be written,
-/// returns an exception with the error number and the output's name. Returns any other exception
-/// unchanged.
+/// If `raised` means that one of `outputs` already exists, has no parent folder, or can't be
+/// written, returns an exception with the error number and the output's name. Returns any other
+/// exception unchanged.
 pub(crate) fn of_output(py: Python<'_>, raised: PyErr, outputs: &[PathBuf]) -> PyErr {
     let number = raised.value(py).getattr("errno");
     let known: Option<i32> = number

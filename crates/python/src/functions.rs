@@ -410,7 +410,8 @@ pub(crate) fn merge_to<'py>(
     merged_as_dict(py, &merged)
 }
 
-/// Adds the actual kind of a file, if recognized, to the error for a file that isn't a message.
+/// If `error` means that the file isn't a message, and the file's actual kind is recognized, adds
+/// the actual kind to the error's message.
 fn by_what_it_is(error: Error, path: &Path) -> Error {
     let what = match error.kind() {
         ErrorKind::InvalidMessage | ErrorKind::NotChunked => what_else(path),

@@ -25,7 +25,8 @@ use crate::table::{Table, unit};
 use crate::target::Target;
 use crate::work::{detached, threads};
 
-/// Fails if the message type of an input is unknown: without it, tensors can't be found.
+/// Fails if the message type of an input is unknown, since tensors are found by this type. An
+/// archive needs no type.
 fn check_typed(opened: &Opened) -> Result<()> {
     if opened.archive().is_some() || opened.descriptor().is_some() {
         return Ok(());
@@ -318,8 +319,8 @@ impl Handle {
     }
 }
 
-/// Fails if `path` is the root, for the whole message, and a file to which the message refers is
-/// missing.
+/// Fails if `path` is the root, which selects the whole message, and a file to which the message
+/// refers is missing.
 fn check_complete(open: &Opened, path: &FieldPath) -> Result<()> {
     if path.is_root() {
         open.check_complete()?;

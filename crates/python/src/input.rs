@@ -56,7 +56,7 @@ impl Input {
         })
     }
 
-    /// Returns the input in the form that formats recognize and open.
+    /// Returns the input as a [`Candidate`], which a format can recognize and open.
     pub(crate) fn candidate(&self) -> Result<Candidate<'_>> {
         match self {
             Input::Path(path) => Candidate::new(path),

@@ -123,8 +123,9 @@ pub(crate) fn run_part<'py>(
     dictionary(py, &done)
 }
 
-/// Completes a plan after all of its parts have run, and puts the result in place. `reports` are
-/// the paths of all parts' reports; if empty, the reports are expected next to the plan.
+/// Completes a plan after all of its parts have run, and gives the result its final name. `reports`
+/// are the paths of all parts' reports. If `reports` is empty, the reports are expected next to the
+/// plan.
 #[pyfunction]
 pub(crate) fn commit<'py>(
     py: Python<'py>,

@@ -179,7 +179,8 @@ impl Tree {
         tree_text(&self.report)
     }
 
-    /// Measures the message again, in more detail, and returns a page that shows its parts.
+    /// Measures the message again, in more detail, and returns an HTML page that shows the
+    /// message's parts.
     fn page(&self, py: Python<'_>) -> PyResult<String> {
         run(py, None, &[], |progress| {
             open_named(&self.name, &names(&self.message, progress))?.tree_page(&self.options)
@@ -187,7 +188,8 @@ impl Tree {
     }
 }
 
-/// Returns the options for opening a message to inspect it. Its external files may be missing.
+/// Returns the options for opening a message to inspect it. The options allow missing external
+/// files.
 fn names(message: &Option<String>, progress: Progress) -> NameOptions {
     NameOptions::new()
         .message(message.clone())

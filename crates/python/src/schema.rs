@@ -54,7 +54,7 @@ pub(crate) fn message_type(
 ///
 /// # Errors
 ///
-/// The errors of [`message_type`]; `SchemaError` if the field isn't a repeated message.
+/// The errors of [`message_type`]; `SchemaError` if the field isn't a repeated field of messages.
 pub(crate) fn sequence_root(py: Python<'_>, name: &str, schema: Option<&[u8]>) -> PyResult<Root> {
     let types = Types::new(py, schema)?;
     Root::find(name, |name| types.get(name))

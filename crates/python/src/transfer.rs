@@ -1,4 +1,4 @@
-//! The sender and the receiver of a transfer. Frames are serialized.
+//! The sender and the receiver of a message, which is transferred as serialized frames.
 
 use std::fs::File;
 use std::io;
@@ -53,7 +53,7 @@ pub(crate) fn transfer_descriptors(py: Python<'_>) -> Bound<'_, PyBytes> {
 }
 
 /// Returns the location of an error, as a serialized `ErrorDetail`. `details` are the serialized
-/// details of a gRPC status. Returns `None` if they have no location.
+/// details of a gRPC status. Returns `None` if the details don't contain a location.
 #[pyfunction]
 pub(crate) fn transfer_detail<'py>(py: Python<'py>, details: &[u8]) -> Option<Bound<'py, PyBytes>> {
     let detail = status::parse_details(details)?;
@@ -172,8 +172,9 @@ pub(crate) struct ReceiveArguments {
 /// A receiver of serialized frames. It stores the received chunks in an unnamed file.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct TransferReceiver {
-    /// Receiver of the message; `None` once the message has been taken. The receiver is boxed for
-    /// the same reason as `Sender::frames`.
+    /// Receiver of the message; `None` once the message has been taken. The receiver is boxed
+    /// because Python aligns objects to 16 bytes, but the hashers in `Receiver` require an
+    /// alignment of 32 bytes.
     receiver: Mutex<Option<Box<Receiver>>>,
 }
 
@@ -267,7 +268,7 @@ impl TransferReceiver {
         Ok(Handle::of(open))
     }
 
-    /// Opens the message while chunks are still arriving. Returns `None` if its trailer hasn't
+    /// Opens the message while chunks are still arriving. Returns `None` if the trailer hasn't
     /// arrived yet.
     fn arriving(
         &self,

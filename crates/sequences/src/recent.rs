@@ -14,7 +14,7 @@ pub(crate) trait Costly {
 /// A cached part; `None` until it has been made. A thread holds the lock while it makes the part.
 type Slot<T> = Arc<Mutex<Option<Arc<T>>>>;
 
-/// A cache of parts, which are looked up by index.
+/// A cache of the parts of a source. A part is looked up by its index.
 #[derive(Debug)]
 pub(crate) struct Recent<T> {
     most: u64,
@@ -61,7 +61,8 @@ impl<T: Costly> Recent<T> {
         Ok(part)
     }
 
-    /// Returns true if the part with this index is cached, and takes almost no memory.
+    /// Returns true if the cache contains the part with this index, and the part takes almost no
+    /// memory.
     pub(crate) fn is_settled(&self, index: usize) -> bool {
         lock(&self.settled).contains_key(&index)
     }

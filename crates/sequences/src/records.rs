@@ -86,7 +86,8 @@ impl Placed {
     }
 }
 
-/// The extent to which the records of a file have been found.
+/// The number of records that have been found in a file, and the end of the last chunk that
+/// contains any of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Number of records in the chunks that were found.

@@ -110,7 +110,7 @@ impl Root {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidConfig`] if `pool` has no type or field with this name, or the field
-    /// isn't repeated with messages as elements.
+    /// isn't a repeated field of messages.
     pub fn named(pool: &DescriptorPool, name: &str) -> Result<Root> {
         Root::find(name, |name| pool.get_message_by_name(name))
     }

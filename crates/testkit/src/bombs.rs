@@ -55,8 +55,8 @@ pub struct Bomb {
     pub name: &'static str,
     /// Path of the file.
     pub path: PathBuf,
-    /// Commands, each as its list of arguments. Outputs are called `out` and are in the working
-    /// folder.
+    /// Commands to try on the file, each as its list of arguments. Their outputs are in the working
+    /// folder, with names that start with `out`.
     pub commands: Vec<Vec<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! Running work on all cores, for benchmarks that compare with fully parallel work.
+//! Running work on all cores, for benchmarks that need fully parallel work as a comparison.
 
 use std::error::Error;
 use std::thread;

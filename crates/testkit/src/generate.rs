@@ -108,7 +108,7 @@ pub enum Order {
     Ascending,
     /// Descending by field number.
     Descending,
-    /// Random. The elements of a repeated field aren't kept together.
+    /// Random. Other fields may be between the elements of a repeated field.
     Shuffled,
 }
 

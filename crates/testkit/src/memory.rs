@@ -16,8 +16,8 @@ pub struct Peak {
     /// measurements isn't included.
     pub anonymous: u64,
     /// Largest resident memory, in bytes, including pages of the executable and of other mapped
-    /// files. The operating system tracks this value, so every peak is included, and the value is
-    /// at least the largest anonymous memory.
+    /// files. The operating system records this maximum, so it includes every peak. It is never
+    /// less than `anonymous`.
     pub resident: u64,
 }
 

@@ -133,8 +133,8 @@ impl Parts {
     }
 }
 
-/// A source for a serialized message whose tensors read as zeros, so that it takes little memory.
-/// Counts the bytes that are read.
+/// A source for a serialized message. The tensors read as zeros, so that the source takes little
+/// memory. The source counts the bytes that are read.
 #[derive(Debug)]
 pub struct SparseSource {
     /// Everything except for the tensors: byte ranges of the message, each with its offset.

@@ -1,5 +1,5 @@
-//! Running a test in a separate process, if it measures its process or would be disturbed by other
-//! tests.
+//! Running a test in a separate process. This is for a test that measures its process, or that
+//! other tests would disturb.
 
 use std::any::type_name;
 use std::env;

@@ -51,7 +51,7 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// The durations of one part of the work, over all counted turns.
+/// The durations of one part of the work, in all turns except for the first, which isn't counted.
 #[derive(Clone, Debug)]
 pub struct Times {
     /// Name of the part or, if the work is timed as a whole, of the contestant.

@@ -17,7 +17,7 @@ const MOST_PARTS: usize = 64;
 pub(super) struct EntryTree {
     /// Character that separates the components of names.
     separator: char,
-    /// Path of `node`, which groups the entries; empty for all entries of the archive.
+    /// Path of the group `node`; empty if the group contains all entries of the archive.
     path: String,
     node: Node,
 }

@@ -14,7 +14,8 @@ pub struct TreeOptions {
 }
 
 impl TreeOptions {
-    /// Returns the defaults: the whole input is measured, and listed within [`TreeLimits::new`].
+    /// Returns the defaults: the whole input is measured, and the limits on the listed parts are
+    /// those of [`TreeLimits::new`].
     #[must_use]
     pub fn new() -> Self {
         TreeOptions::default()

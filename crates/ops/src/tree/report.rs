@@ -1,4 +1,4 @@
-//! The report on a size tree, with the parts within limits.
+//! The report on a size tree, which lists only the parts within the limits.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,8 @@ pub struct TreeReport {
     /// Path or URL of the input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
-    /// Full name of the message's type; for an archive, title of the format; `None` if unknown.
+    /// Full name of the message's type or, for an archive, title of the archive's format; `None` if
+    /// unknown.
     pub message: Option<String>,
     /// The three largest parts, which are also named in errors about exceeded limits; empty for an
     /// archive.

@@ -22,7 +22,8 @@ pub(super) struct PassResult {
     pub(super) different: Option<Option<u64>>,
 }
 
-/// Reads the input's message, which has `size` bytes, and parses or compares it as requested.
+/// Reads the input's message, which has `size` bytes. Parses the message, compares it with the
+/// original, or both, as requested.
 pub(super) fn run(job: &Job<'_>, size: u64) -> Result<PassResult> {
     let mut compare = job.original.as_ref().map(Compare::with);
     let mut tee = Tee {
@@ -55,7 +56,7 @@ pub(super) fn run(job: &Job<'_>, size: u64) -> Result<PassResult> {
     })
 }
 
-/// A writer that passes the bytes written to it to the parser and the comparison, if there are any.
+/// A writer that forwards all bytes to the comparison and to the parser, each of which is optional.
 struct Tee<'a, 'b> {
     compare: Option<&'a mut Compare<'b>>,
     parser: Option<PipeWriter>,
