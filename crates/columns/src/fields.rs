@@ -18,7 +18,7 @@ pub(crate) struct Met {
     pub(crate) value: Range<usize>,
 }
 
-/// The position of an element in a buffer and in the message it was copied from.
+/// The position of an element in a buffer, and in the message from which the element was copied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     /// Offset of the element in the buffer.

@@ -11,7 +11,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// name when it is first looked up.
 #[derive(Debug)]
 pub(crate) struct EnumNames {
-    /// Index in the dictionary for each number from 0 to 255; negative for a number without a name.
+    /// Index, in the dictionary, of the name of each enum number from 0 to 255; negative for a
+    /// number without a name.
     near: Vec<i32>,
     places: HashMap<i32, i32>,
     names: Vec<String>,
@@ -34,8 +35,7 @@ struct Unnamed {
 /// Exclusive upper limit of the enum numbers that are looked up in an array instead of a map.
 const NEAR: usize = 256;
 
-/// Maximum number of enum numbers without names that are added to a dictionary. The dictionary is
-/// in memory.
+/// Maximum number of enum numbers without names that are added to a dictionary, which is in memory.
 const MOST_UNNAMED: usize = 1 << 16;
 
 impl EnumNames {
@@ -71,8 +71,8 @@ impl EnumNames {
         self.default
     }
 
-    /// Returns the index in the dictionary for a number's name; `None` if the number has no name,
-    /// and protobuf parsers would treat it as an unknown field.
+    /// Returns the index, in the dictionary, of a number's name. Returns `None` if the number has
+    /// no name, and protobuf parsers would treat it as an unknown field.
     ///
     /// # Errors
     ///

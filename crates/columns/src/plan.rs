@@ -15,7 +15,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::names::EnumNames;
 use crate::shape::{FieldShape, MessageShape, Scalar, Shape, Slot};
 
-/// Maximum nesting depth of messages in a column. Parquet readers support fewer levels.
+/// Maximum nesting depth of messages in a column. Parquet readers support fewer levels of nesting
+/// than protobuf parsers do.
 const MAX_DEPTH: usize = 32;
 
 /// The fields to read from messages of one type, and the requested columns.
@@ -43,7 +44,7 @@ impl Output {
 }
 
 /// Returns a column nested in `column`, which contains messages or lists of messages. `place` is
-/// the path to the nested column: an index among the columns of each message.
+/// the path to the nested column. It consists of the index of a column in each message.
 fn below(column: &ArrayRef, place: &[usize]) -> ArrayRef {
     let Some((first, rest)) = place.split_first() else {
         return Arc::clone(column);

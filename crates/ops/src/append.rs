@@ -119,7 +119,7 @@ pub struct AppendReport {
 }
 
 /// Appends a tensor to the parameters of a Paddle model. The parameters must be in one file with
-/// the `sized` layout, which is changed in place. `data` is a NumPy file or, with a
+/// the `sized` layout. The file is changed in place. `data` is a NumPy file or, with a
 /// [shape](AppendOptions::shape), only the elements. `tensor` is the name of `data` in errors,
 /// usually the path of the file with the data.
 ///

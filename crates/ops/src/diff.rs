@@ -250,8 +250,8 @@ fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> 
     })
 }
 
-/// Returns the message type that both inputs or only one of them specifies; `None` if neither does. Fails if the inputs specify different
-/// types.
+/// Returns the message type that is specified by both inputs or by one of them; `None` if neither specifies a type. Fails if the inputs
+/// specify different types.
 fn one_type(inputs: [&Opened; 2]) -> Result<Option<&MessageDescriptor>> {
     let types = inputs.map(Opened::descriptor);
     if let [Some(a), Some(b)] = types

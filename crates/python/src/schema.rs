@@ -50,7 +50,8 @@ pub(crate) fn message_type(
 }
 
 /// Returns the root type for a sequence of messages. `name` is the full name of the messages' type,
-/// or of the repeated field that contains them. It is looked up as in [`message_type`].
+/// or of the repeated field that contains the messages. The name is looked up as in
+/// [`message_type`].
 ///
 /// # Errors
 ///

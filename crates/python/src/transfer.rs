@@ -173,8 +173,7 @@ pub(crate) struct ReceiveArguments {
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct TransferReceiver {
     /// Receiver of the message; `None` once the message has been taken. The receiver is boxed
-    /// because Python aligns objects to 16 bytes, but the hashers in `Receiver` require an
-    /// alignment of 32 bytes.
+    /// because Python aligns objects to 16 bytes, but `Receiver` requires an alignment of 32 bytes.
     receiver: Mutex<Option<Box<Receiver>>>,
 }
 

@@ -37,8 +37,8 @@ mod before_main {
         }
     }
 
-    /// A pointer to [`look`], which the system's loader calls before Rust's runtime starts. This
-    /// isn't possible in safe code.
+    /// A pointer to [`look`], which the system's loader calls before Rust's runtime starts.
+    /// Registering such a function isn't possible in safe code.
     #[allow(
         unsafe_code,
         reason = "names the section of functions that the loader calls"

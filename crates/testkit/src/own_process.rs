@@ -1,5 +1,5 @@
-//! Running a test in a separate process. This is for a test that measures its process, or that
-//! other tests would disturb.
+//! Running a test in a separate process, for tests that measure their own process or that other
+//! tests would disturb.
 
 use std::any::type_name;
 use std::env;

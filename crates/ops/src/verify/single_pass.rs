@@ -22,8 +22,8 @@ pub(super) struct PassResult {
     pub(super) different: Option<Option<u64>>,
 }
 
-/// Reads the input's message, which has `size` bytes. Parses the message, compares it with the
-/// original, or both, as requested.
+/// Reads the input's message, which has `size` bytes. Parses it, compares it with the original, or
+/// does both, as requested.
 pub(super) fn run(job: &Job<'_>, size: u64) -> Result<PassResult> {
     let mut compare = job.original.as_ref().map(Compare::with);
     let mut tee = Tee {
