@@ -144,8 +144,8 @@ pub struct MessageDifference {
     /// Path of the value in the first message, or in the second message if only that one has the
     /// value.
     pub path: String,
-    /// Name of the list element at the path or, if the element has no name, of the tensor that contains the value. `None` if there is no
-    /// such tensor either.
+    /// Name of the list element at the path or, if the element has no name, of the tensor that
+    /// contains the value. `None` if there is no such tensor either.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub name: Option<String>,
     /// Description of the difference.
@@ -250,8 +250,8 @@ fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> 
     })
 }
 
-/// Returns the message type that is specified by both inputs or by one of them; `None` if neither specifies a type. Fails if the inputs
-/// specify different types.
+/// Returns the message type that is specified by both inputs or by one of them; `None` if neither
+/// specifies a type. Fails if the inputs specify different types.
 fn one_type(inputs: [&Opened; 2]) -> Result<Option<&MessageDescriptor>> {
     let types = inputs.map(Opened::descriptor);
     if let [Some(a), Some(b)] = types
