@@ -86,7 +86,7 @@ pub struct TreeField {
     /// Indices of the chunks that contain the values; empty for a message in one piece.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub chunks: Vec<u64>,
-    /// True if `chunks` doesn't list all of the chunks.
+    /// True if chunks that aren't listed in `chunks` also contain some of the values.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_false"))]
     pub more_chunks: bool,
     /// Listed elements of a repeated field, or entries of a map.
@@ -132,7 +132,7 @@ pub struct TreeMember {
     /// Indices of the chunks that contain the member; empty for a message in one piece.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub chunks: Vec<u64>,
-    /// True if `chunks` doesn't list all of the chunks.
+    /// True if chunks that aren't listed in `chunks` also contain some of the member.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_false"))]
     pub more_chunks: bool,
 }
