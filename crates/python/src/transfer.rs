@@ -172,8 +172,8 @@ pub(crate) struct ReceiveArguments {
 /// A receiver of serialized frames. It stores the received chunks in an unnamed file.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct TransferReceiver {
-    /// Receiver of the message; `None` once the message has been taken. The receiver is boxed
-    /// because Python aligns objects to 16 bytes, but `Receiver` requires an alignment of 32 bytes.
+    /// Receiver of the message; `None` once the message has been taken. The receiver is boxed, so
+    /// that `Receiver` can have any alignment, although Python aligns objects to only 16 bytes.
     receiver: Mutex<Option<Box<Receiver>>>,
 }
 
