@@ -363,8 +363,8 @@ pub const LOD: LodRule = LodRule {
     offsets: field::lod_level::OFFSETS,
 };
 
-/// The data types with their numbers in `VarType.Type`. No type has a separate field for its
-/// elements.
+/// The data types with their numbers in `VarType.Type`. The field `data` contains the elements of
+/// every type, so no type has a field of its own.
 const ELEMENTS: [ElementRule; 18] = [
     element(Type::Bool, DType::Bool),
     element(Type::Int16, DType::I16),

@@ -150,7 +150,7 @@ impl PaddleModel {
         PaddleModel::open_with(path, &PaddleOpenOptions::new())
     }
 
-    /// Opens a model like [`open`](Self::open), with options.
+    /// Does the same as [`open`](Self::open), with the given options.
     ///
     /// # Errors
     ///
@@ -229,8 +229,8 @@ impl PaddleModel {
         &self.variables
     }
 
-    /// Returns the model's parameter files: a single file with all parameters, or one file for
-    /// each.
+    /// Returns the model's parameter files: a single file with all parameters, or one file for each
+    /// parameter.
     #[must_use]
     pub fn files(&self) -> &[ParameterFile] {
         &self.files
@@ -293,7 +293,7 @@ impl PaddleModel {
     }
 }
 
-/// Sets the location of each parameter's value in its variable.
+/// Adds the location of each parameter's value to the variable that declares the parameter.
 fn locate(variables: &mut [PaddleVariable], files: &[ParameterFile]) {
     let mut places = HashMap::new();
     for file in files {

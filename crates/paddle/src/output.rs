@@ -174,7 +174,7 @@ pub fn write_model(
     })
 }
 
-/// Writes the files of a model like [`write_model`], from an open message.
+/// Writes the files of a model from an open message, as [`write_model`] does from a file.
 pub(crate) fn write_message(
     message: &MessageReader,
     made_from: MadeFrom,
@@ -191,8 +191,8 @@ pub(crate) fn write_message(
     }
 }
 
-/// Writes the files of a model from its message. Calls `check`, which may fail, after all bytes of
-/// the message were read.
+/// Writes the files of a model from its message. Once all bytes of the message have been read,
+/// calls `check`, and fails if `check` fails.
 fn write_with(
     folder: &Path,
     made_from: MadeFrom,

@@ -209,8 +209,8 @@ impl ParameterFile {
     }
 }
 
-/// Fails if a file is a pickle. Pickles also contain tensors, and are often mistaken for parameter
-/// files.
+/// Fails if a file is a Python pickle. Pickles can contain tensors, too, and are often mistaken for
+/// parameter files.
 fn refuse_pickle(part: &FilePart) -> Result<()> {
     let mut front = [0; 2];
     let most = usize::try_from(part.len())

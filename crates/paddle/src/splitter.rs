@@ -43,9 +43,9 @@ impl ComposableSplitter for ProgramDescSplitter {
     }
 }
 
-/// A splitter for a whole model, as [`PaddleModel::source`](crate::PaddleModel::source) returns it.
-/// It moves the data of parameters to separate chunks, and splits the program like
-/// [`ProgramDescSplitter`].
+/// A splitter for a message with a whole model, which
+/// [`PaddleModel::source`](crate::PaddleModel::source) returns. The splitter moves the data of
+/// parameters to separate chunks, and splits the program as [`ProgramDescSplitter`] does.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelSplitter;
 

@@ -54,7 +54,7 @@ pub fn import(path: impl AsRef<Path>) -> Result<TagContent> {
     import_with(path, &ModelOptions::new())
 }
 
-/// Reads a model in another format like [`import`], with options.
+/// Does the same as [`import`], with the given options.
 ///
 /// # Errors
 ///
@@ -67,7 +67,7 @@ pub fn import_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Tag
     imported.map_err(|error| error.in_file(path.display()))
 }
 
-/// Reads a model in another format from an open file.
+/// Reads a model from an open file, in any of the formats that [`import`] supports.
 pub(crate) fn import_open(file: Arc<dyn ReadAt>, path: &Path) -> Result<TagContent> {
     let imported = import_any(file, path, &SameDiffLimits::new());
     imported.map_err(|error| error.in_file(path.display()))

@@ -140,7 +140,7 @@ impl Graph {
         self.variables.iter().find(|variable| variable.name == name)
     }
 
-    /// Returns the indices of the variables, by name.
+    /// Returns a map from each variable's name to the variable's index in `variables`.
     pub(crate) fn by_name(&self) -> HashMap<&str, usize> {
         let all = self.variables.iter().enumerate();
         all.map(|(index, variable)| (&*variable.name, index))

@@ -93,7 +93,8 @@ impl std::str::FromStr for FileRef {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) name: String,
-    /// References to files: one for a parameter, and one for each state of an updater.
+    /// References to array files. A line of `params.txt` has one reference. A line of `updater.txt`
+    /// has one reference for each of the updater's states.
     pub(crate) refs: Vec<FileRef>,
 }
 

@@ -22,7 +22,7 @@ use crate::status::status;
 /// the transfer.
 pub struct Handle {
     file: Arc<ChunkedFile<Arc<dyn ReadAt>>>,
-    /// The task that receives the frames. It returns the number of its turn, which
+    /// The task that receives the frames. It returns the number of the transfer in `slot`, which
     /// [`Slot::take_receiver`] requires.
     task: JoinHandle<Result<u64, Status>>,
     slot: Slot,

@@ -51,7 +51,7 @@ where
     send_with(call, source, &SendOptions::new()).await
 }
 
-/// Sends a message like [`send`], with options.
+/// Does the same as [`send`], with the given options.
 ///
 /// # Errors
 ///
@@ -142,9 +142,9 @@ impl Outgoing {
         Outgoing::resume(SizeSplitter, source, ResumeToken::default(), options)
     }
 
-    /// Returns a stream of only the frames that a receiver still needs, like [`Frames::resume`].
-    /// `token` contains the number of chunks that the receiver has. `splitter` determines how the
-    /// message is split.
+    /// Returns a stream of only the frames that a receiver still needs, which are those of
+    /// [`Frames::resume`]. `token` contains the number of chunks that the receiver has. `splitter`
+    /// determines how the message is split.
     ///
     /// # Errors
     ///

@@ -180,8 +180,8 @@ impl Receive {
     }
 
     /// Pushes frames to the receiver in `slot` until the transfer ends. Calls `look` after each
-    /// frame or batch of frames. Returns the number of the turn, which [`Slot::take_receiver`]
-    /// requires.
+    /// frame or batch of frames. Returns the number of the transfer in `slot`, which
+    /// [`Slot::take_receiver`] requires.
     pub(crate) async fn drive(
         &self,
         mut frames: impl Stream<Item = Result<Frame, Status>> + Unpin,

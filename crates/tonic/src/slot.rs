@@ -94,9 +94,10 @@ impl Slot {
         let _ = self.in_turn(turn, Receiver::break_off);
     }
 
-    /// Takes the receiver out of the slot at the end of a turn, and leaves an empty receiver. The
-    /// slot isn't consumed, since an earlier call may still hold a clone of it, for example a call
-    /// that waits for its next frame because it hasn't noticed that its connection broke.
+    /// Removes the receiver from the slot at the end of the transfer with the number `turn`, and
+    /// leaves an empty receiver. The slot isn't consumed, since an earlier call may still hold a
+    /// clone of it. For example, the earlier call may be waiting for its next frame, because it
+    /// hasn't noticed that its connection broke.
     pub(crate) fn take_receiver(&self, turn: u64) -> Result<Receiver, Status> {
         self.in_turn(turn, |receiver| {
             let nothing = Receiver::in_memory(&ReceiveOptions::new());

@@ -58,7 +58,8 @@ pub(crate) fn check_begin(begin: &Begin, options: &ReceiveOptions) -> Result<()>
 }
 
 /// Fails unless the number of chunks, their total size and the message's size in a trailer are
-/// those that the first frame announced. Also fails if the trailer names other files.
+/// those that the first frame announced. Also fails if the trailer lists any files that contain
+/// chunks.
 pub(crate) fn check_trailer(trailer: &ChunkMetadata, begin: &Begin) -> Result<()> {
     let sizes = trailer.chunks.iter().map(|info| info.size);
     let bytes = sizes.fold(0, u64::saturating_add);

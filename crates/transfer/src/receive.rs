@@ -197,9 +197,9 @@ impl Receiver {
         }
     }
 
-    /// Starts a transfer. If it resumes the earlier transfer, keeps the chunks received so far, and
-    /// fails if its announcement doesn't match the earlier transfer and these chunks. Otherwise,
-    /// discards the chunks.
+    /// Starts a transfer. If the new transfer resumes the earlier one, keeps the chunks received so
+    /// far, and fails if the new announcement doesn't match the earlier announcement and the number
+    /// of these chunks. Otherwise, discards the chunks.
     fn start(&mut self, begin: Begin) -> Result<()> {
         check_begin(&begin, &self.options)?;
         let (first, there) = (begin.first_chunk, self.received);

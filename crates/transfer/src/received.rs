@@ -123,7 +123,7 @@ impl Receiver {
         file.write(|mut sink| self.write_to(&mut sink))
     }
 
-    /// Writes the merged message to `sink`, and returns its size in bytes.
+    /// Writes the merged message to `sink`, and returns the message's size in bytes.
     ///
     /// # Errors
     ///

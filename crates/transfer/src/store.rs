@@ -13,8 +13,8 @@ use record_file::{Compression, RecordInPieces, RecordWriter, WriterOptions};
 
 use crate::arriving::{Arriving, Shared};
 
-/// Part of the limit on the memory allocated for a chunk in advance, in bytes: 1 MiB. The limit is
-/// the number of bytes in the complete chunks plus this number.
+/// Maximum number of bytes that are allocated in advance for a chunk, in addition to the total size
+/// of the complete chunks: 1 MiB.
 const MOST_AHEAD: u64 = 1 << 20;
 
 /// Minimum size, in bytes, of a chunk from a single frame that shares the frame's memory. A smaller
@@ -208,8 +208,8 @@ impl Spool {
         self.shared.set_broken(broken);
     }
 
-    /// Returns a view of the file, whose reads wait until their bytes have arrived, and a copy of
-    /// `trailer` with the positions that the chunks will have.
+    /// Returns a view of the file, and a copy of `trailer` with the positions that the chunks will
+    /// have in the file. A read from the view waits until the bytes have arrived.
     pub(crate) fn arriving(
         &self,
         mut trailer: ChunkMetadata,

@@ -337,7 +337,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Reads the numbers in a repeated field, which is either packed or not.
+    /// Reads the numbers in an occurrence of a repeated field, which may be packed.
     fn varints(&mut self, field: &Field) -> Result<Vec<u64>> {
         let bytes = self.small(field.value.clone())?;
         let (mut numbers, mut rest) = (Vec::new(), bytes.as_slice());

@@ -113,9 +113,10 @@ impl Manifest {
         }
     }
 
-    /// Returns true if `bytes` are a manifest, as opposed to another message. The message type in a
-    /// manifest must be a dotted name, and the entries must have the form in which writers encode
-    /// them. Thus, another message that begins with a string isn't mistaken for a manifest.
+    /// Returns true if `bytes` are a manifest, as opposed to another message. A manifest begins
+    /// with the name of a message type. The name must have a dot if the manifest lists no records.
+    /// Unknown fields are only accepted if at least one record has a known purpose. Thus, another
+    /// message that begins with a string isn't mistaken for a manifest.
     ///
     /// ```
     /// use proto_splitter_xla::Manifest;

@@ -19,11 +19,12 @@ pub use findings::Finding;
 /// An open split proto, whose records form one message with random access to its bytes.
 ///
 /// The message consists of the bytes of the records after the manifest, in order. Records of
-/// unknown purpose are skipped. An override is preceded by the tags and lengths of the fields on
-/// its path. However, an override whose value is a message, or whose path leads through an element
-/// or a map entry, replaces the earlier value in place. To find this value, opening a split proto
-/// also reads the messages on the path. Otherwise, opening reads only the manifest and the headers
-/// of chunks. Parsing the message gives the same result as XLA's reader.
+/// unknown purpose are skipped. In the message, the value of an override is preceded by the tags
+/// and lengths of the fields on the override's path. However, an override whose value is a message,
+/// or whose path leads through an element or a map entry, replaces the earlier value in place. To
+/// find this value, opening a split proto also reads the messages on the path. Otherwise, opening
+/// reads only the manifest and the headers of chunks. Parsing the message gives the same result as
+/// XLA's reader.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -86,7 +87,8 @@ impl SplitProto {
         SplitProto::recognize(source, descriptor)?.ok_or_else(none)
     }
 
-    /// Opens a split proto in a file, like [`open`](Self::open).
+    /// Opens the split proto in a file. The meaning of `descriptor` is the same as for
+    /// [`open`](Self::open).
     ///
     /// # Errors
     ///
@@ -182,7 +184,7 @@ impl SplitProto {
     }
 }
 
-/// Returns the ranges of record numbers whose records aren't parsed as messages: the manifest,
+/// Returns the ranges of the numbers of all records that aren't parsed as messages: the manifest,
 /// overrides, and records that readers skip.
 fn opaque(manifest: &Manifest) -> Vec<std::ops::Range<u64>> {
     let (mut ranges, mut start) = (Vec::new(), 0);

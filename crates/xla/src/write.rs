@@ -291,8 +291,8 @@ impl<'a> RecordBytes<'a> {
 }
 
 impl RecordBytes<'_> {
-    /// Reads bytes of a record into `buf`, starting at the position `at` and at most up to the end
-    /// of the span there. Returns the number of bytes read.
+    /// Reads bytes of a record into `buf`, from the position `at` up to at most the end of the span
+    /// that contains this position. Returns the number of bytes read.
     fn read_part(
         message: &dyn ReadAt,
         record: &SpanList,

@@ -45,8 +45,8 @@ impl Gap {
     }
 }
 
-/// A writer that writes the files of a model one after another. It skips large parts, which threads
-/// copy after the other parts were written.
+/// A writer that writes the files of a model one after another. It skips large parts. Threads copy
+/// them after the other parts have been written.
 pub(super) struct Files<'m> {
     staging: Staging,
     message: &'m MessageReader,
@@ -67,7 +67,7 @@ pub(super) struct Files<'m> {
     left_out: Vec<String>,
     /// The file that is being written; `None` if received bytes are discarded.
     open: Option<BufWriter<Arc<File>>>,
-    /// Number of parameter files in the message so far.
+    /// Number of parameter files in the part of the message that was received so far.
     seen: u32,
     /// Name of the previous parameter, to check the order when parameters are combined in one file.
     last: Option<String>,

@@ -15,11 +15,11 @@ use crate::stream::{
 /// larger, they are written to a temporary file.
 const MAX_IN_MEMORY: usize = 1 << 20;
 
-/// Placeholder for the offset of the parameter's description, in the range of a piece. Lower
-/// offsets are actual positions in the parameter's LoD and row numbers.
+/// Start of a [`Piece::Span`] that represents the parameter's description. A span with a lower
+/// start is an actual range of the parameter's LoD and row numbers.
 const DESC_AT: u64 = 1 << 61;
 
-/// Placeholder for the offset of the parameter's data, in the range of a piece.
+/// Start of a [`Piece::Span`] that represents the parameter's data.
 const DATA_AT: u64 = 1 << 62;
 
 /// The fields of a parameter received so far. `numbers` contains the LoD, followed by the row

@@ -129,7 +129,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
     }
 
     /// Skips bytes at the start of `range`, which is the next part of the message, so that threads
-    /// can copy them later. Skips no more than the remainder of a file or of a tensor's data.
+    /// can copy them later. Doesn't skip bytes after the current file or the current tensor's data.
     /// Returns the number of bytes skipped, which is 0 if the caller has to write the next bytes.
     pub(super) fn leave_out(&mut self, range: Range<u64>) -> Result<u64> {
         let State::Through(to @ (Through::File | Through::Data), left) = self.state else {
@@ -216,7 +216,8 @@ impl<'a, 'm> Receiver<'a, 'm> {
         }
     }
 
-    /// Starts a field of the tensor's description, whose next `len` bytes are kept unchanged.
+    /// Starts a field of the tensor's description. The next `len` bytes are the field's value, and
+    /// become part of the description unchanged.
     fn desc_field(&mut self, len: u64) -> Result<()> {
         let header = std::mem::take(&mut self.held);
         let size = self.incoming.desc.len() as u64 + header.len() as u64;

@@ -110,8 +110,9 @@ pub fn append(path: impl AsRef<Path>, spec: &TensorSpec, data: &mut impl Read) -
     append_checked(path.as_ref(), spec, data, |_| Ok(()), |_| Ok(()))
 }
 
-/// Appends a tensor like [`append`]. Calls `before` with the tensor's index before writing the
-/// tensor, and `after` with the remaining data afterwards. Fails if either call fails.
+/// Appends a tensor as [`append`] does. Before writing the tensor, calls `before` with the tensor's
+/// index. After writing the tensor, calls `after` with `data`, from which the tensor has been read.
+/// Fails if either call fails.
 pub(crate) fn append_checked<R: Read>(
     path: &Path,
     spec: &TensorSpec,
@@ -168,8 +169,8 @@ fn write_without_size(file: &mut File, spec: &TensorSpec, data: &mut impl Read) 
 /// Size in bytes of the number that precedes a stream and specifies the stream's size.
 const SIZE_LEN: usize = 8;
 
-/// A writer for a stream that begins with its size. It writes zeros in place of the size, and keeps
-/// the bytes of the actual size. Zero isn't a valid size.
+/// A writer for a stream that begins with its size. It collects the bytes of the size in `size`,
+/// and writes zeros in their place. A size of zero is invalid.
 struct WithoutSize<W> {
     sink: W,
     size: Vec<u8>,

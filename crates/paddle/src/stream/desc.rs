@@ -6,8 +6,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::dtype::element_type;
 use crate::proto::framework::var_type::Type;
 
-/// Number of the data field in a message that has the fields of a `TensorDesc` and the tensor's
-/// data. No valid `TensorDesc` has a field with this number.
+/// Number of the field for a tensor's data, in a message whose other fields are those of a
+/// `TensorDesc`. No valid `TensorDesc` has a field with this number.
 pub(crate) const DATA_FIELD: u32 = 100;
 
 /// A parsed `TensorDesc`, whose dims are all known.

@@ -38,8 +38,8 @@ impl Stream {
         Stream::read_within(source, at..end, kind, layout)
     }
 
-    /// Reads the header of a stream like [`read`](Self::read). The stream starts at the start of
-    /// `within`, and must not exceed this range.
+    /// Reads the header of the stream at the start of `within`, as [`read`](Self::read) does. The
+    /// stream must not extend past the end of this range.
     pub(crate) fn read_within(
         source: &dyn ReadAt,
         within: Range<u64>,
@@ -259,7 +259,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Reads the number of LoD levels, and returns the range of each level's offsets.
+    /// Reads the number of LoD levels, and returns the byte range of each level's offsets.
     fn lod(&mut self) -> Result<Vec<Range<u64>>> {
         let at = self.position;
         let levels = self.u64("the number of LoD levels")?;
@@ -318,7 +318,8 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Returns an error's message without the offset, which is relative to the description.
+/// Returns the message of an error in a tensor's description, without the offset. The offset is
+/// relative to the start of the description.
 fn message_of(error: &Error) -> String {
     let line = error.to_string();
     match error.offset() {

@@ -75,7 +75,8 @@ impl Stream {
 
     /// Checks the content that isn't checked when the header is read. The offsets of each LoD level
     /// must begin with 0, not decrease, and end with the number of items that the level divides.
-    /// Row numbers must be below the height, and words must be UTF-8.
+    /// The row numbers of SelectedRows must be below the number of rows in the matrix, and the
+    /// words of a vocabulary must be UTF-8.
     ///
     /// # Errors
     ///
@@ -131,7 +132,7 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Calls `take` with each 64-bit number in a range, and the number's index.
+/// Calls `take` with each 64-bit number in a byte range, and the number's index in that range.
 fn numbers(
     source: &dyn ReadAt,
     range: &Range<u64>,

@@ -101,7 +101,7 @@ impl TensorSpec {
         })
     }
 
-    /// Returns the serialized `TensorDesc`, which has the same bytes as if Paddle had written it.
+    /// Returns the serialized `TensorDesc`, with the same bytes that Paddle would write.
     pub(super) fn desc(&self) -> Result<Vec<u8>> {
         let invalid = |dim: &u64| {
             Error::new(

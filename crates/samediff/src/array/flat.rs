@@ -40,7 +40,7 @@ pub struct Array {
 
 #[derive(Clone)]
 enum Data {
-    /// Range of a source that has no checksum, or whose checksum was already verified.
+    /// Range of a source. The source has no checksum, or its checksum has already been verified.
     Positioned(Span, Arc<dyn ReadAt>),
     Stored(Span, StoredEntry),
     /// Range of the uncompressed bytes of a deflated archive entry.

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The offsets are always little-endian, even if the array's byte order field says big-endian. Java
-//! sets this field, but writes the offsets as they are in its memory.
+//! sets this field to big-endian, but writes the offsets in its own memory's byte order.
 
 use crate::{Error, ErrorKind, Result};
 

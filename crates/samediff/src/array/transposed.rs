@@ -209,8 +209,8 @@ impl Slabs {
     }
 }
 
-/// A row of a matrix as a source. The row is an array of the remaining dimensions, in Fortran
-/// order.
+/// A source that consists of one row of a matrix. The row is an array of all dimensions after the
+/// first, in Fortran order.
 struct Row {
     slabs: Arc<Slabs>,
     row: u64,

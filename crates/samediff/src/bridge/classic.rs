@@ -19,8 +19,8 @@ use crate::{
     TagContent, VarType,
 };
 
-/// The fields that only occur in the table of an array whose data is elsewhere. Each comes with a
-/// description of the data's location.
+/// The fields that an array's table only has if the array's data is outside of the table. Each
+/// field comes with a description of the data's location.
 const ELSEWHERE: [(usize, &str); 4] = [
     (flat_array::BUFFER_CHUNKS, "in chunks"),
     (flat_array::EXTERNAL_FILE, "in another file"),

@@ -239,8 +239,8 @@ impl Export {
         Ok(table)
     }
 
-    /// Returns the tables of the updater's states. First are the states from the original classic
-    /// file, in the original order and with their original names.
+    /// Returns the tables of the updater's states. The states from the original classic file come
+    /// first, in their original order and with their original names.
     fn states(&mut self, table: &mut Object, states: &Arrays<'_>) -> Result<Vec<Object>> {
         let mut all = Vec::new();
         let mut done = HashSet::new();

@@ -301,7 +301,7 @@ impl<W: Write + Seek> Run<'_, W> {
     }
 }
 
-/// A comparison of later arrays with an array's file while the file is written.
+/// A comparison of the array being written with arrays whose files would be written later.
 struct Compared {
     /// Range of the array's data in the file.
     data: Range<u64>,
@@ -325,7 +325,7 @@ impl Compared {
     }
 }
 
-/// A later array that may equal the array being written.
+/// An array whose file would be written later, and that may equal the array being written.
 struct Rival {
     file: FileIndex,
     data: ArrayElements,

@@ -334,8 +334,8 @@ impl Owners {
         }
     }
 
-    /// Returns all entries. If several tensor names share an entry, its detail lists all names
-    /// after the first.
+    /// Returns all entries. If several tensor names share an entry, the entry's detail lists all of
+    /// these names except the first.
     fn entries(mut self) -> Vec<Entry> {
         for (place, others) in self.known.into_values() {
             let entry = &mut self.entries[place];
@@ -355,8 +355,8 @@ fn tensor_name(tag: &str, role: Role, name: &str, index: usize) -> String {
     }
 }
 
-/// Returns the description of an array, whose values will be read in C order as little-endian
-/// elements.
+/// Returns the description of an array as a tensor. The tensor's elements are read in C order, as
+/// little-endian values.
 fn tensor_info(name: String, array: &Array) -> TensorInfo {
     let info: &ArrayInfo = array.info();
     let shape = if info.is_empty_scalar() {

@@ -131,7 +131,8 @@ impl Model {
     }
 }
 
-/// Finds the array file for a reference in the list of the tag with the index `own`.
+/// Finds the array file to which a reference points. `own` is the index of the tag whose list
+/// contains the reference.
 fn resolve(model: &Model, own: usize, role: Role, file: &FileRef) -> Result<ArrayFile> {
     let tag = match file.tag() {
         None => own,

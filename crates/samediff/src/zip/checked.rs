@@ -183,7 +183,7 @@ impl<R: Read> Read for Within<R> {
     }
 }
 
-/// The bytes of a stored entry, for random access. Once every byte was read, in any order, the
+/// The bytes of a stored entry, for random access. Once every byte has been read, in any order, the
 /// checksum is verified. If it is wrong, the read that completes the entry fails.
 pub(crate) struct Positions {
     section: Section,

@@ -94,7 +94,7 @@ struct End {
     entries: u64,
     start: u64,
     len: u64,
-    /// Offset of the end record in the archive, where the directory must end.
+    /// Offset of the end record in the archive. The directory must end at this offset.
     at: u64,
 }
 

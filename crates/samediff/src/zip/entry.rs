@@ -25,7 +25,8 @@ const SUMMED_BEHIND: u16 = 1 << 3;
 /// Value of a 32-bit length if the real length is in an extra field.
 const IN_EXTRA_FIELD: u64 = u32::MAX as u64;
 
-/// Number of bytes read at a local header: 4 KiB. They include the beginning of an array's file.
+/// Number of bytes to read at the offset of a local header: 4 KiB. They usually also include the
+/// beginning of the entry's data, such as the beginning of an array's file.
 const HEAD_LEN: usize = 4 << 10;
 
 /// Number of bytes to inflate from a deflated entry in order to read the header of an array: 64
@@ -264,7 +265,7 @@ impl StoredEntry {
         Checked::new(Box::new(self.section.clone()), self.sum.clone())
     }
 
-    /// Returns the entry's bytes, for random access. Once every byte was read, the checksum is
+    /// Returns the entry's bytes, for random access. Once every byte has been read, the checksum is
     /// verified.
     pub(crate) fn positions(&self) -> Positions {
         Positions::new(self.section.clone(), self.sum.clone())

@@ -37,14 +37,14 @@ pub enum ZipCompression {
 
 /// An archive that is being written. The same entries always result in the same bytes.
 pub(crate) struct ArchiveWriter<W: Write + Seek> {
-    /// The underlying writer. Dropping it completes the archive, even after an error, so its sink
-    /// must not fail again.
+    /// The underlying writer. Dropping it completes the archive, which writes to the sink even
+    /// after an error. The sink must not fail again then.
     zip: ZipWriter<FailsOnce<BufWriter<W>>>,
     compression: ZipCompression,
     /// Archives from which deflated entries are copied, each also opened with the crate `zip`.
     sources: Vec<(Archive, ZipArchive<Cursor>)>,
-    /// The observer of the entry that is currently copied from one of the `sources`; `None` between
-    /// entries.
+    /// The observer of the entry that is being copied from one of the `sources`; `None` if no entry
+    /// is being copied.
     tap: Rc<RefCell<Option<Tap>>>,
     buf: Vec<u8>,
 }
@@ -165,8 +165,8 @@ struct Tap {
 }
 
 impl Tap {
-    /// Inflates those of `bytes` that are part of the entry and weren't inflated yet. `at` is the
-    /// offset of `bytes` in the source archive.
+    /// Inflates those of `bytes` that are part of the entry and haven't been inflated yet. `at` is
+    /// the offset of `bytes` in the source archive.
     fn see(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let end = self.end.min(at + bytes.len() as u64);
         if at <= self.next && self.next < end {

@@ -182,8 +182,9 @@ fn check(record: &SpanList, what: &str) -> Result<()> {
 }
 
 /// Returns true if `made` has the same bytes as `there`, which is a contiguous range of `message`.
-/// A span of `message` in `made` counts as equal only if it is at its original position, so its
-/// bytes needn't be read. Only the literal spans of `made` are compared byte by byte.
+/// If `made` refers to a range of `message`, this range counts as equal only if it is at its
+/// original position, so its bytes needn't be read. The literal spans of `made` are compared byte
+/// by byte.
 fn same(message: &dyn ReadAt, made: &SpanList, there: &SpanList) -> Result<bool> {
     if made.len() != there.len() {
         return Ok(false);

@@ -43,7 +43,7 @@ impl Numbers {
 /// The events of a line, and the changes to make to them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Events {
-    /// Ranges of consecutive events in the records.
+    /// Byte ranges of runs of consecutive events, in the profile's records.
     pub(super) runs: Vec<Range<u64>>,
     /// New numbers for the events' metadata; `None` if all numbers stay the same.
     numbers: Option<Arc<Numbers>>,

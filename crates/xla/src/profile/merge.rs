@@ -104,7 +104,7 @@ impl<'a> Space<'a> {
         Ok(())
     }
 
-    /// Merges one of the records after the first into the profile.
+    /// Merges a record other than the first into the profile.
     fn merge(&mut self, range: Range<u64>) -> Result<()> {
         let mut planes = Vec::new();
         for field in self.reader.fields(range)? {

@@ -1,4 +1,5 @@
-//! Merging the metadata of two planes with the same name. Metadata is identified by its own name.
+//! Merging the metadata of two planes with the same name. An entry of the metadata is identified by
+//! its name.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -19,8 +20,8 @@ const STAT_METADATA: u32 = 5;
 /// Number of the field that contains a plane's own stats.
 const STATS: u32 = 6;
 
-/// The names and numbers of a plane's metadata, which are collected when another plane is merged
-/// into it for the first time.
+/// The names and numbers of a plane's metadata. They are collected when another plane is merged
+/// into this plane for the first time.
 #[derive(Debug)]
 pub(super) struct Known {
     events: ByName,
@@ -35,7 +36,7 @@ struct ByName {
     next: i64,
 }
 
-/// An entry of a metadata map, without its number.
+/// An entry of a metadata map, without its key, which is the metadata's number.
 struct Metadata {
     name: Vec<u8>,
     value: Range<u64>,
@@ -43,7 +44,7 @@ struct Metadata {
 
 /// Merges the metadata and stats of one plane, `from`, into those of another plane, `to`. Each of
 /// these two span lists contains all fields of its plane except for the id, the name and the lines.
-/// `known` keeps the names in `to` between calls. Metadata with a known name gets the existing
+/// `known` caches the names in `to` between calls. Metadata with a known name gets the existing
 /// number, and metadata with a new name gets the next free number. Like XProf, omits metadata
 /// without a name. Returns the new numbers of the metadata in `from`; `None` if all numbers stay
 /// the same.
@@ -121,8 +122,8 @@ fn known_of(reader: &mut ProfileReader<'_>, rest: &SpanList) -> Result<Known> {
     })
 }
 
-/// Returns the entries of a metadata map by their numbers. If several entries have the same number,
-/// returns the last.
+/// Returns the entries of a metadata map, keyed by their numbers. If several entries have the same
+/// number, only the last of them is returned.
 fn metadata_of(
     reader: &mut ProfileReader<'_>,
     rest: &SpanList,

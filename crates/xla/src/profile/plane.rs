@@ -35,14 +35,15 @@ pub(super) struct Plane {
 pub(super) struct Line {
     pub(super) id: i64,
     timestamp: i64,
-    /// Fields of the line before its start time.
+    /// Fields of the line whose numbers are lower than that of its start time.
     head: SpanList,
     /// Field with the line's start time, as stored in the record.
     stamp: SpanList,
     pub(super) events: Vec<Events>,
     duration: i64,
     has_duration: bool,
-    /// Fields of the line after its events.
+    /// Fields of the line whose numbers are higher than that of its events, except for the
+    /// duration.
     rest: SpanList,
 }
 

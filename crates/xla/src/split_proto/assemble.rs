@@ -58,8 +58,8 @@ fn is_of_fields(path: &FieldPath) -> bool {
     path.steps().iter().all(|step| step.select == Select::Field)
 }
 
-/// Returns true if a record overrides a value that can't be overridden by appending a new one: a
-/// nested message, or a value inside of an element or map entry.
+/// Returns true if a record overrides a nested message, or a value in an element of a repeated
+/// field or in a map entry. Appending a field can't override such a value.
 fn is_inside(kind: &RecordKind) -> bool {
     match kind {
         RecordKind::Override(path) => !is_of_fields(path),
@@ -93,9 +93,9 @@ impl<'a> Assembly<'a> {
             .span(self.source, self.records.range(from..to)?)
     }
 
-    /// Appends a field whose value is the record with this number. This overrides earlier values of
-    /// the field, since the last value takes effect. The messages that contain the field are merged
-    /// with earlier occurrences.
+    /// Appends a field whose value is the record with this number. The appended field overrides
+    /// earlier occurrences of the same field, since the last occurrence takes effect. Parsers merge
+    /// the messages that contain the field with earlier occurrences of these messages.
     fn set(&mut self, path: &FieldPath, number: u64) -> Result<()> {
         for step in path.steps() {
             self.builder.begin_field(step.field)?;
@@ -107,8 +107,9 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Replaces values inside of existing elements and map entries, since appending a value would
-    /// create another element. Replaces several values in one pass, if their paths don't overlap.
+    /// Replaces values in existing elements of repeated fields and in existing map entries.
+    /// Appending a value would create another element instead. Replaces several values in one pass,
+    /// if their paths don't overlap.
     fn set_inside(
         &mut self,
         overrides: &[(u64, &FieldPath, &RecordKind)],
@@ -168,8 +169,7 @@ fn whole(spans: Spans) -> Arc<dyn ReadAt> {
     Arc::new(spans)
 }
 
-/// Applies the changes to a message, if there are any, and clears them. Returns the changed
-/// message.
+/// Applies `changes` to the message `so_far`, and clears `changes`. Returns the changed message.
 fn applied(
     changes: &mut Changes,
     so_far: Arc<dyn ReadAt>,
@@ -211,8 +211,8 @@ impl Taken {
 }
 
 /// Returns a path whose map keys have the types that the schema declares. Fails unless the path
-/// leads to a string or bytes field or, for an override of a message, to a message. If the
-/// message's type is unknown, accepts any path.
+/// leads to a string or bytes field or, for an override of a message, to a message. If the type of
+/// the root message is unknown, accepts any path.
 fn typed(
     path: &FieldPath,
     kind: &RecordKind,

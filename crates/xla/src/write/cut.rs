@@ -105,8 +105,8 @@ impl Cutter<'_> {
         list
     }
 
-    /// Returns the fields of the module except for its computations, the fields outside of the
-    /// module, the ranges of the computations, and a flag that is true if there is a module.
+    /// Returns four values: the module's fields, without the computations; the message's fields,
+    /// without the module; the byte ranges of the computations; and true if there is a module.
     fn parts_of_module(&mut self) -> Result<(SpanList, SpanList, Vec<Range<u64>>, bool)> {
         let (mut inside, mut outside) = (SpanList::default(), SpanList::default());
         let (mut computations, mut has_module) = (Vec::new(), false);

@@ -28,9 +28,9 @@ struct Value {
     range: Range<u64>,
 }
 
-/// Divides a record of a message with the type `root` until it is small enough. Returns the
-/// remaining record, followed by the records of the moved values. Returns `None` if the record
-/// would still be too large.
+/// Moves values of a record to separate records until the record is small enough. `root` is the
+/// type of the message. Returns the remaining record, followed by the records of the moved values.
+/// Returns `None` if the record would still be too large.
 pub(super) fn cut(
     message: &dyn ReadAt,
     record: &Record,
@@ -205,7 +205,7 @@ fn without(
     Ok(list)
 }
 
-/// Appends the spans in a byte range of the list `of` to the list `list`.
+/// Appends to `list` the spans that are in a byte range of `of`.
 fn push_part(list: &mut SpanList, of: &SpanList, range: Range<u64>) {
     use proto_splitter_core::spans::SpanSource;
     for span in of.parts(range) {

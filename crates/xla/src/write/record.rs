@@ -35,8 +35,8 @@ impl Record {
         }
     }
 
-    /// Sets the number of elements in earlier records. `field` has the field numbers that lead to
-    /// the repeated field.
+    /// Sets the number of a repeated field's elements in earlier records. `field` has the field
+    /// numbers that lead to the repeated field.
     pub(super) fn behind(mut self, field: impl Into<Vec<u32>>, elements: usize) -> Record {
         self.first = Some((field.into(), elements as u64));
         self

@@ -1,4 +1,5 @@
-//! Tests that every field of a classic file survives a round trip, or is refused by name.
+//! Tests that every field of a classic file either survives a round trip, or is rejected with an
+//! error that names the field.
 
 use std::collections::BTreeSet;
 
