@@ -64,8 +64,8 @@ impl PaddleOpenOptions {
         self
     }
 
-    /// Sets the layout of the parameters' streams. Default: the layout in which the whole file is
-    /// valid.
+    /// Sets the layout of the parameters' streams. Default: the layout in which the whole parameter
+    /// file is valid.
     #[must_use]
     pub const fn layout(mut self, layout: Layout) -> Self {
         self.layout = Some(layout);

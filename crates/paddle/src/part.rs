@@ -1,5 +1,5 @@
 //! The files of a model, for random access. Only a few files are open at a time. The files must not
-//! change after the model was opened.
+//! change after the model has been opened.
 
 use std::io;
 use std::ops::Range;

@@ -31,7 +31,7 @@ mod proto_splitter {
     }
 }
 
-/// Serialized file descriptor set of this module.
+/// Serialized file descriptor set of the packages in this module.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {

@@ -55,7 +55,7 @@ pub struct Stream {
     parts: StreamParts,
 }
 
-/// The parts that a stream has in every layout, with their byte ranges.
+/// The parts of a stream, with their byte ranges. A stream has the same parts in every layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StreamParts {
     /// Range of the serialized `TensorDesc`; empty for a vocabulary.

@@ -1,4 +1,5 @@
-//! The error type of this crate, which names the problem, the entry, and the line or byte offset.
+//! The error type of this crate. An error names the problem, the entry, and the line or byte
+//! offset.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! Zip archives: reading their directory, reading their entries, and writing.
+//! Zip archives: reading an archive's directory and entries, and writing an archive.
 
 mod checked;
 mod directory;

@@ -71,8 +71,9 @@ pub(crate) struct Arriving {
 
 impl Arriving {
     /// Creates a view of a file that will have `size` bytes. Until [`opened`](Self::opened) is
-    /// called, reads of missing bytes fail instead of waiting. Otherwise, opening the view as a
-    /// chunked file would have to wait, since opening reads ahead at the file's beginning and end.
+    /// called, reads of missing bytes fail instead of waiting. If these reads waited, opening the
+    /// view as a chunked file would wait for missing bytes, since opening reads ahead at the file's
+    /// beginning and end.
     pub(crate) fn new(file: Arc<File>, size: u64, shared: Arc<Shared>) -> Arriving {
         Arriving {
             file,
@@ -82,7 +83,7 @@ impl Arriving {
         }
     }
 
-    /// Makes reads wait for missing bytes from now on.
+    /// Makes reads of missing bytes wait from now on, instead of failing.
     pub(crate) fn opened(&self) {
         self.waits.store(true, Ordering::Relaxed);
     }

@@ -175,7 +175,7 @@ enum Whole {
     File(Box<ChunkedFile<Arc<dyn ReadAt>>>, ReadOptions),
 }
 
-/// A message that consists of pieces in memory. Each piece is released after it was read.
+/// A message that consists of pieces in memory. Each piece is released once it has been read.
 struct Pieces {
     queue: VecDeque<Bytes>,
     left: usize,

@@ -42,7 +42,7 @@ pub(crate) struct Executable {
     pub(crate) split: Option<SplitProto>,
     /// True if the executable is for GPUs.
     is_on_gpu: bool,
-    /// Ranges of the `xla.ExecutableAndOptionsProto`'s other fields.
+    /// Ranges of the fields of the `xla.ExecutableAndOptionsProto`, except for the executable.
     rest: Vec<Range<u64>>,
 }
 

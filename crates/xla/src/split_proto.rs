@@ -72,9 +72,9 @@ impl SplitProto {
     /// # Errors
     ///
     /// [`ErrorKind::NotChunked`] if the source isn't a split proto; [`ErrorKind::InvalidMessage`]
-    /// if the message has another type, or the manifest lists more records than there are;
-    /// [`ErrorKind::InvalidPath`] if an override leads to a field that isn't a string or bytes;
-    /// [`ErrorKind::UnsupportedVersion`] if an override is of an unknown kind;
+    /// if the type of the message isn't that of `descriptor`, or the manifest lists more records
+    /// than there are; [`ErrorKind::InvalidPath`] if an override leads to a field that isn't a
+    /// string or bytes; [`ErrorKind::UnsupportedVersion`] if an override is of an unknown kind;
     /// [`ErrorKind::Record`] if the file is damaged; [`ErrorKind::Io`] if the source can't be read.
     pub fn open(
         source: Arc<dyn ReadAt>,
@@ -184,7 +184,7 @@ impl SplitProto {
     }
 }
 
-/// Returns the ranges of the numbers of all records that aren't parsed as messages: the manifest,
+/// Returns the numbers, as ranges, of all records that aren't parsed as messages: the manifest,
 /// overrides, and records that readers skip.
 fn opaque(manifest: &Manifest) -> Vec<std::ops::Range<u64>> {
     let (mut ranges, mut start) = (Vec::new(), 0);

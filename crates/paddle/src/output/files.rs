@@ -307,8 +307,8 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Leaves a gap in the current file for a large range of the message, which threads copy later.
-    /// Returns false if the range is too small, so that the caller has to write it.
+    /// Leaves a gap in the current file for a range of the message. Threads copy the range later.
+    /// Returns false if the range is too small for that, so that the caller has to write it.
     pub(super) fn leave_out(&mut self, range: &Range<u64>) -> Result<bool> {
         let len = range.end - range.start;
         if len < LEAST_GAP {
@@ -355,7 +355,8 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Copies all skipped ranges with several threads, and syncs their files to the disk.
+    /// Copies all skipped ranges to their files with several threads, and then syncs these files to
+    /// the disk.
     fn fill_gaps(&mut self) -> Result<()> {
         let gaps = std::mem::take(&mut self.gaps);
         let places: Vec<_> = gaps.iter().map(Gap::place).collect();

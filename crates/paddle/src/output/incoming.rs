@@ -90,7 +90,7 @@ impl Incoming {
     }
 
     /// Starts the data, which has `size` bytes. Fails if the earlier fields are inconsistent, or
-    /// require data of another size or kind.
+    /// require data of a different size or kind.
     pub(super) fn begin_data(&mut self, size: u64, is_vocabulary: bool) -> Result<()> {
         (self.has_data, self.data) = (true, size);
         if is_vocabulary != (self.kind == StreamKind::Vocabulary) {

@@ -19,7 +19,8 @@ pub const MAX_DESC_SIZE: u64 = 4 << 10;
 /// which have no LoD and a `TensorDesc` of up to 12 bytes. A larger header needs another read.
 const WINDOW: usize = 32;
 
-/// Number of bytes in the first read in the sized layout. They include the stream's size.
+/// Number of bytes in the first read from a stream in the sized layout. They include the stream's
+/// size.
 const SIZED_WINDOW: usize = 8 + WINDOW;
 
 impl Stream {

@@ -163,7 +163,7 @@ impl Slabs {
         self.per_slab.min(self.columns - slab * self.per_slab)
     }
 
-    /// Returns the byte offset of a slab's row in the source.
+    /// Returns the byte offset in the source at which a row of a slab starts.
     fn position(&self, slab: u64, row: u64) -> u64 {
         let element = slab * self.per_slab * self.rows + row * self.columns_of(slab);
         self.offset + element * self.width as u64

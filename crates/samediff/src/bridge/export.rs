@@ -167,7 +167,8 @@ fn lay_out(tag: &TagView<'_>) -> Result<(Vec<u8>, Vec<Payload>)> {
 #[derive(Default)]
 struct Export {
     arrays: Vec<Array>,
-    /// Index of each file's array in `arrays`. Several tables may refer to the same file.
+    /// Map from an array's file to the index of the array in `arrays`. Several tables may refer to
+    /// the same file.
     known: HashMap<ArrayFile, usize>,
 }
 

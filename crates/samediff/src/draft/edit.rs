@@ -313,8 +313,9 @@ fn check_arrays(
     Ok(())
 }
 
-/// Sorts arrays in the order of the graph's variables. Fails unless every variable or constant has
-/// arrays, and no other variable has any.
+/// Sorts arrays in the order of the graph's variables. Fails if a variable of the kind
+/// [`VarType::Variable`] or [`VarType::Constant`] has no arrays, or if a variable of any other kind
+/// has arrays.
 fn in_order(graph: &Graph, arrays: Vec<(String, Vec<Array>)>) -> Result<Vec<(String, Vec<Array>)>> {
     let by_name = graph.by_name();
     let mut places = Vec::with_capacity(arrays.len());

@@ -1,4 +1,4 @@
-//! Inflating deflated entries to memory or a temporary file, for random access.
+//! Inflating deflated entries into memory or into a temporary file, for random access.
 
 use std::fs::File;
 use std::io::{self, Read};

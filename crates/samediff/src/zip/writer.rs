@@ -93,7 +93,8 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         }
     }
 
-    /// Returns true if an entry from another archive is deflated, and would be copied in this form.
+    /// Returns true if an entry from another archive is deflated, and would stay deflated when
+    /// copied.
     pub(crate) fn keeps_deflated(&self, archive: &Archive, index: EntryIndex) -> bool {
         let deflated = archive.record(index).method == Method::Deflated;
         deflated && self.compression != ZipCompression::Stored
@@ -181,7 +182,7 @@ impl Tap {
         Ok(())
     }
 
-    /// Completes the inflation after all stored bytes were copied, and verifies the checksum.
+    /// Completes the inflation once all stored bytes have been copied, and verifies the checksum.
     fn finish(mut self) -> Result<()> {
         let inflated = self.inflated.try_finish();
         inflated.map_err(|error| self.inflated.get_ref().explained(error))?;
@@ -226,7 +227,7 @@ impl Write for Sink {
     }
 }
 
-/// A source archive as the sequential reader that the crate `zip` requires.
+/// A source archive as a reader with a position, which the crate `zip` requires.
 struct Cursor {
     source: Arc<dyn ReadAt>,
     at: u64,

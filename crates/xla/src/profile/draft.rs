@@ -26,7 +26,7 @@ const PADDING: u64 = 64 << 10;
 /// lines of planes. Each other record contains one line, with either all of the line's events or a
 /// consecutive part of them.
 ///
-/// XProf merges planes with the same name, and lines with the same id. If this would change a
+/// XProf merges planes with the same name, and lines with the same id. If merging would change a
 /// plane, the whole plane, including its lines, stays in the first record, which XProf keeps
 /// unchanged.
 ///

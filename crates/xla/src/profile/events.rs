@@ -96,8 +96,7 @@ impl ProfileReader<'_> {
         Ok(list)
     }
 
-    /// Returns a copy of an event that is delayed by `delay` picoseconds, with new metadata
-    /// numbers.
+    /// Returns a copy of an event, delayed by `delay` picoseconds and with new metadata numbers.
     fn changed_event(
         &mut self,
         event: Range<u64>,

@@ -88,7 +88,8 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Finds the values in a message that can be moved to separate records. If the message has
-    /// large parts that can't be overridden separately, finds the message itself instead.
+    /// large parts that can't be moved, finds the message as a whole instead, unless it is the root
+    /// message.
     fn message(
         &mut self,
         range: Range<u64>,
