@@ -22,9 +22,9 @@ pub use findings::Finding;
 /// unknown purpose are skipped. In the message, the value of an override is preceded by the tags
 /// and lengths of the fields on the override's path. However, an override whose value is a message,
 /// or whose path leads through an element or a map entry, replaces the earlier value in place. To
-/// find this value, opening a split proto also reads the messages on the path. Otherwise, opening
-/// reads only the manifest and the headers of chunks. Parsing the message gives the same result as
-/// XLA's reader.
+/// find this value, opening a split proto also reads the messages on the path. Without such
+/// overrides, opening reads only the manifest and the headers of chunks. Parsing the message gives
+/// the same result as XLA's reader.
 ///
 /// ```
 /// use std::sync::Arc;

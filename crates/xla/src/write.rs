@@ -24,8 +24,8 @@ use record::Record;
 /// reader.
 pub const MAX_MERGE_RECORD: u64 = i32::MAX as u64;
 
-/// Records larger than this are streamed instead of read into memory: 8 MiB. Every record gets a
-/// separate chunk in either case.
+/// Maximum size of a record that is read into memory: 8 MiB. Larger records are streamed. Every
+/// record gets a separate chunk, whatever its size.
 const STREAM_FROM: u64 = 8 << 20;
 
 /// The compression that XLA's writers use.

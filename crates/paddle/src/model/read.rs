@@ -50,8 +50,8 @@ impl PaddleModel {
         read_many(&ranges.collect::<Vec<_>>(), threads)
     }
 
-    /// Reads the data of all parameters like [`read_all`](Self::read_all), but into one buffer per
-    /// parameter. Each buffer must have the size of its parameter's data. This is faster than
+    /// Reads the data of all parameters as [`read_all`](Self::read_all) does, but into one buffer
+    /// per parameter. Each buffer must have the size of its parameter's data. This is faster than
     /// [`read_all`](Self::read_all) if the buffers have been written to before, so that their
     /// memory is already mapped.
     ///

@@ -233,7 +233,7 @@ impl Part {
 }
 
 /// Returns the offset and length of an array's data in the section for large arrays; `None` if the
-/// data is elsewhere.
+/// data isn't in this section.
 fn appended(table: &Object) -> Result<Option<(u64, u64)>> {
     let number = |slot| match table.get(slot) {
         Some(&Value::I64(value)) => value,

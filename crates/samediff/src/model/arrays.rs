@@ -125,7 +125,7 @@ impl<'m> Arrays<'m> {
 }
 
 impl Model {
-    /// Opens the array in a file, like [`Arrays::open`].
+    /// Opens the array in a file, as [`Arrays::open`] does.
     pub(crate) fn open_file(&self, file: ArrayFile) -> Result<Array> {
         Array::open(&self.archive, file.0).map_err(|error| self.named(error))
     }
