@@ -21,7 +21,7 @@ use crate::call_graph::functions;
 use crate::record::{MAPPED_FOLDER, RECORD_FILE, Record, bundle_prefix};
 use crate::rewrite::{BUNDLE_NAME, CONSTANTS_OBJECT, INDEX_OBJECT, plain_object, strings};
 
-/// The files of an earlier externalized model that are still in a folder.
+/// The files that an earlier externalized model has left in a folder.
 #[derive(Debug, Default)]
 pub(crate) struct Earlier {
     /// Files of the earlier model that the current model doesn't read.

@@ -20,13 +20,14 @@ pub(crate) struct CallSite {
     functions: &'static [&'static str],
     /// Attribute that lists the types of the inputs for `functions`.
     pub(crate) types: &'static str,
-    /// Number of single inputs that follow the inputs for `functions`.
+    /// Number of inputs that follow the inputs for `functions`, without inputs that are passed to
+    /// other functions.
     after: usize,
     /// Attributes that list the types of the inputs for other functions. These inputs follow the
     /// inputs for `functions`.
     later: &'static [&'static str],
-    /// Attribute that names the body of a loop, whose outputs are the arguments of the next
-    /// iteration; `None` if the op isn't a loop.
+    /// Attribute that names the function for the body of a loop; `None` if the op isn't a loop. The
+    /// outputs of this function are its arguments in the next iteration.
     body: Option<&'static str>,
 }
 
@@ -148,7 +149,8 @@ const CALL_SITES: &[CallSite] = &[
 ];
 
 impl CallSite {
-    /// Returns the function names in the attributes `functions` of a node.
+    /// Returns the names of the functions in those attributes of a node that are listed in
+    /// `functions`.
     pub(crate) fn functions_of<'n>(&self, node: &'n NodeDef) -> Vec<&'n str> {
         let attrs = self
             .functions
@@ -200,8 +202,8 @@ pub(crate) fn call_sites(node: &NodeDef) -> impl Iterator<Item = &'static CallSi
 /// The names of the functions to which the object graph refers.
 pub(crate) type Entries<'a> = BTreeSet<&'a str>;
 
-/// Returns, for each function, true if it can get more arguments: all of its callers can pass them,
-/// and nothing else depends on the number of its arguments.
+/// Returns, for each function, true if it can get additional arguments. This requires that all of
+/// its callers can pass them, and that nothing else depends on the number of its arguments.
 pub(crate) fn extensible(
     graph: &GraphDef,
     calls: &CallGraph<'_>,
@@ -264,7 +266,8 @@ pub(crate) fn extensible(
         .collect()
 }
 
-/// Refuses all functions of each group in which any function is refused.
+/// Adds to `refused` all functions of each group that has a refused function, until no group has both
+/// refused and other functions. `functions` is the number of functions in the graph.
 fn refuse_groups(refused: &mut BTreeSet<usize>, mut groups: Vec<Vec<usize>>, functions: usize) {
     let mut of = vec![Vec::new(); functions];
     for (group, members) in groups.iter().enumerate() {

@@ -9,7 +9,7 @@ use proto_splitter_graph_def::proto::DataType;
 use proto_splitter_tensor_bundle::{dtype_name, element_size};
 use record_file::ReadAt;
 
-/// The position of a node in a model, by indices.
+/// The indices that locate a node in a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
     pub(crate) meta_graph: usize,

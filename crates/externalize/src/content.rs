@@ -34,8 +34,8 @@ pub(crate) struct Contents {
     pub(crate) all: Vec<Content>,
     /// Index in `all` of each constant's content.
     pub(crate) of: BTreeMap<Place, usize>,
-    /// Constants whose varints differ from those that TensorFlow would write. These constants have
-    /// no content.
+    /// Constants whose varints differ from those that TensorFlow would write. They aren't in
+    /// `of`, since they can't be moved.
     pub(crate) unusual: BTreeSet<Place>,
 }
 
@@ -133,7 +133,7 @@ struct Spool {
 }
 
 impl Spool {
-    /// Decodes a constant's varints, and appends the bytes of its tensor to the file. Returns
+    /// Decodes a constant's varints, and appends the decoded bytes to the temporary file. Returns
     /// `None` if encoding these bytes again wouldn't restore the varints.
     fn convert(
         &mut self,

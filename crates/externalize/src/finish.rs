@@ -1,4 +1,4 @@
-//! Finishing an interrupted externalization in place.
+//! Finishing an in-place externalization that was interrupted.
 
 use std::path::Path;
 

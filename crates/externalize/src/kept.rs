@@ -23,8 +23,9 @@ const ORIGINAL: &str = "the original";
 impl Record {
     /// Returns the original of the externalized model in `folder`, as spans.
     ///
-    /// Checks that the checksums of all pieces combine to the checksum of the original. The
-    /// checksum of a constant is verified only when the constant is read.
+    /// If the record has checksums, verifies that the checksums of the pieces combine to the
+    /// checksum of the original. The checksum of a constant is verified only when the constant is
+    /// read.
     pub(crate) fn original(&self, folder: &Path) -> Result<Spans> {
         let stored = Stored::open(folder, self.mapped)?;
         let mut spans = SpansBuilder::new();
@@ -260,8 +261,8 @@ impl Spool {
         })
     }
 
-    /// Appends a tensor as varints to the file. Returns the byte range of the varints in the file,
-    /// and their crc32c.
+    /// Encodes a tensor as varints, and appends the varints to the temporary file. Returns the byte
+    /// range of the varints in this file, and their crc32c.
     fn encode(&mut self, tensor: &dyn ReadAt, varints: Varints) -> Result<(Range<u64>, u32)> {
         let (start, mut crc) = (self.len, 0);
         let size = tensor.size()?;

@@ -61,7 +61,7 @@ pub(crate) struct Record {
     /// True if the constants are in separate files, rather than in a bundle.
     #[prost(bool, tag = "5")]
     pub(crate) mapped: bool,
-    /// crc32c of the original. `None` in version 1.
+    /// crc32c of the original; `None` in a record of version 1.
     #[prost(fixed32, optional, tag = "6")]
     pub(crate) crc32c: Option<u32>,
     /// True if the original also reads the bundle, because the original is an externalized model
@@ -71,8 +71,8 @@ pub(crate) struct Record {
     /// Size of the externalized `saved_model.pb`, in bytes; 0 if it is unknown.
     #[prost(uint64, tag = "8")]
     model_size: u64,
-    /// crc32c of all bytes of the record before this field, which is the last one. `None` in
-    /// version 1.
+    /// crc32c of all bytes of the record before this field, which is the last one; `None` in a
+    /// record of version 1.
     #[prost(fixed32, optional, tag = "15")]
     check: Option<u32>,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Piece {
     /// True if negative elements are sign-extended to 64 bits before they are encoded as varints.
     #[prost(bool, tag = "4")]
     pub(crate) signed: bool,
-    /// crc32c of the constant as the original encodes it. `None` in version 1.
+    /// crc32c of the constant as the original encodes it; `None` in a record of version 1.
     #[prost(fixed32, optional, tag = "5")]
     pub(crate) crc32c: Option<u32>,
 }

@@ -14,9 +14,10 @@
 //! [`objects`] adds it to the object graph, for `tf.saved_model.load`.
 //!
 //! In a function, `X` becomes an argument instead (see [`arguments`]). All callers pass the
-//! argument, and the functions that `tf.saved_model.load` returns capture it. Thus, functions keep
-//! the contents of their constants alive after other parts of the model are dropped, and XLA can
-//! compile them. A function reads variables only if a call to it can't pass more arguments.
+//! argument, and the functions that `tf.saved_model.load` returns capture it. Thus, a function
+//! keeps the contents of its constants alive after other parts of the model are dropped, and XLA
+//! can compile the function. A function reads variables only if a call to it can't pass additional
+//! arguments.
 
 mod arguments;
 mod build;
@@ -60,7 +61,7 @@ pub(crate) enum Destination<'a> {
 }
 
 /// Rewrites the meta graph with the given index, so that it reads its constants from `destination`.
-/// `of` maps each constant to the index of its content.
+/// `of` maps each constant to the index of its content in `contents`.
 pub(crate) fn rewrite(
     meta_graph: &mut MetaGraphDef,
     index: usize,
@@ -89,22 +90,23 @@ pub(crate) fn rewrite(
 struct Rewriter<'a> {
     meta_graph: &'a mut MetaGraphDef,
     contents: &'a [Content],
-    /// Index in `contents` of each constant's content, by function (`None` for the main graph) and
-    /// node.
+    /// Index in `contents` of each moved constant's content. A key consists of the index of the
+    /// constant's function (`None` for the main graph) and the index of the constant's node.
     of: BTreeMap<(Option<usize>, usize), usize>,
     /// Names of the nodes in the main graph that could conflict with new names.
     names: Names,
     /// Number to append to the name of the next added function.
     next_function: u64,
-    /// Indices of the contents that functions read from variables.
+    /// Indices in `contents` of the contents that functions read from variables.
     in_functions: BTreeSet<usize>,
-    /// Indices of contents by the names of nodes in the main graph. These nodes are the moved
-    /// constants of the main graph, and added nodes that read contents for called functions.
+    /// Map from the names of nodes in the main graph to the indices of their contents in
+    /// `contents`. The nodes are the moved constants of the main graph, and added nodes that read
+    /// contents for called functions.
     in_main: BTreeMap<String, usize>,
     /// Indices of the functions with nodes that read variables.
     stateful: BTreeSet<usize>,
-    /// Indices of the contents that were appended to the arguments of each function, by the
-    /// function's index.
+    /// Indices in `contents` of the contents that were appended to the arguments of each function,
+    /// by the function's index.
     arguments: BTreeMap<usize, Vec<usize>>,
 }
 
@@ -150,8 +152,8 @@ impl<'a> Rewriter<'a> {
         Ok(())
     }
 
-    /// Returns a name for an added function. The name ends with a number, which the computation of
-    /// the model's fingerprint requires.
+    /// Returns a name for an added function. The name ends with a number, since the computation of
+    /// the model's fingerprint requires this.
     fn function_name(&mut self, base: &str) -> String {
         let name = format!("__inference_proto_splitter_{base}_{}", self.next_function);
         self.next_function += 1;

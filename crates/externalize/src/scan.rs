@@ -1,7 +1,7 @@
 //! Finding the large constants of a model, and reading the model without them.
 //!
-//! The scan visits node by node, and reads only the headers of constants. The model without the
-//! constants, called the rest, is small enough to be decoded, and is itself a SavedModel.
+//! The scan visits the model node by node, and reads only the headers of constants. The model
+//! without the constants (`rest`) is small enough to be decoded, and is itself a SavedModel.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -57,8 +57,8 @@ pub(crate) struct Scan {
     pub(crate) largest: Option<String>,
 }
 
-/// Scans a model of `size` bytes. Constants at the places in `leave` stay in the model, even if
-/// they are large.
+/// Scans a model of `size` bytes. The constants in `leave` stay in the model, even if they are
+/// large.
 pub(crate) fn scan(
     data: &Arc<dyn ReadAt>,
     size: u64,
@@ -216,7 +216,8 @@ struct Largest {
 /// A part that stays in the model.
 #[derive(Clone, Debug)]
 enum What {
-    /// A node, with the range of the signature of the function whose body contains it.
+    /// A node: its name, and the byte range of its function's signature (`None` for the main
+    /// graph).
     Node {
         name: String,
         signature: Option<Range<u64>>,
@@ -295,8 +296,8 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Records a part of `size` bytes that stays in the model, if no larger part was recorded
-    /// before.
+    /// Records a part of `size` bytes that stays in the model. Ignores the part if it is below the
+    /// minimum size, or isn't larger than the part recorded before.
     fn stays(&mut self, size: u64, what: impl FnOnce() -> What) {
         if size >= self.min_size && size > self.largest.size {
             let what = Some(what());

@@ -17,10 +17,11 @@ use crate::constant::{Constant, Place};
 #[non_exhaustive]
 pub enum Reason {
     /// A function that XLA compiles as a whole calls the constant's function, directly or through
-    /// other functions. One of these calls can't pass more arguments, or constants are to be
-    /// mapped, which compiled functions can't do.
+    /// other functions. Either one of these calls can't pass an additional argument, or constants
+    /// are to be mapped from files, which isn't possible in compiled functions.
     InsideCompiled,
-    /// XLA compiles the constant's function as a whole, and a call to it can't pass more arguments.
+    /// XLA compiles the constant's function as a whole, and a call to this function can't pass an
+    /// additional argument.
     CompiledWithoutCall,
     /// XLA compiles the constant's function as a whole, and compiled functions can't map files.
     CompiledAndMapped,

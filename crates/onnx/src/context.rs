@@ -124,7 +124,8 @@ impl Context {
         }
     }
 
-    /// Returns the path of the file with the content, relative to the model's folder.
+    /// Returns the path of the file that contains the node's content, relative to the model's
+    /// folder.
     pub(crate) fn location(&self, cursor: &mut Cursor<'_>) -> Result<PathBuf> {
         if self.value.end - self.value.start > MAX_ENTRY_LEN {
             let len = self.value.end - self.value.start;

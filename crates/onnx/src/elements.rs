@@ -95,8 +95,8 @@ fn varints(input: &mut impl Input, range: &Range<u64>, packer: &mut Packer<'_>) 
 struct Packer<'a> {
     sink: &'a mut dyn Write,
     out: Vec<u8>,
-    /// Size of one entry's value in raw data, in bytes. An entry can have several elements that are
-    /// narrower than a byte.
+    /// Size of the raw data of one entry in the typed field, in bytes. An entry can have several
+    /// elements that are narrower than a byte.
     width: usize,
     six_bits: bool,
     /// Bits of the last byte, which isn't complete yet, and their number.

@@ -16,17 +16,19 @@ use std::sync::OnceLock;
 /// The folders in which the external files of a model may be.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// The model's folder according to its path; `None` if the path doesn't exist, for example for
-    /// a pipe.
+    /// The model's folder according to its path; `None` if the path leads to something outside of
+    /// the file system, such as a pipe.
     near: Option<Root>,
-    /// Folder of the model's path with all symlinks resolved; `None` if it equals `near`.
+    /// The model's folder according to its path with all symlinks resolved; `None` if this folder
+    /// equals `near`.
     real: Option<Root>,
 }
 
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
-    /// Handle of the open folder, which stays the same even if its path later leads elsewhere.
+    /// Handle of the open folder. The handle refers to the same folder even if the path later leads
+    /// elsewhere.
     #[cfg(target_os = "linux")]
     handle: OnceLock<File>,
 }

@@ -57,8 +57,8 @@ use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnnxFormat;
 
-/// Highest version of ONNX's IR in a file without a name extension that is recognized as a model.
-/// Allows for versions that don't exist yet.
+/// Highest ONNX IR version at which a file without a name extension is recognized as a model. The
+/// limit leaves room for future versions.
 const NEWEST_IR: u64 = 32;
 
 /// Returns the size of the graph, in bytes, if `head` begins with the fields of a model: the

@@ -125,7 +125,7 @@ const INPUTS: usize = 1;
 /// Index of the outputs in [`Facts::lists`].
 const OUTPUTS: usize = 2;
 
-/// The properties found so far.
+/// The properties of a model that were found so far.
 struct Facts<'a> {
     /// Names of the initializers. Inputs with these names have default values.
     initializers: HashSet<&'a str>,
@@ -233,8 +233,8 @@ fn text(cursor: &mut Cursor<'_>, range: &Range<u64>) -> Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// Reads the message at `range`; `None` if it is damaged, or larger than [`MAX_SIZE`]. The
-/// properties outside of this message are still reported.
+/// Reads the message at `range`. Returns `None` if the message is damaged or larger than
+/// [`MAX_SIZE`], so that the model's other properties are still reported.
 fn message<M: Message + Default>(cursor: &mut Cursor<'_>, range: &Range<u64>) -> Result<Option<M>> {
     if range.end - range.start > MAX_SIZE {
         return Ok(None);

@@ -15,7 +15,7 @@ pub const MAX_ENTRIES: usize = 64;
 /// Maximum size of a key or value in `external_data`, in bytes. Paths have at most 4096 bytes.
 pub const MAX_ENTRY_LEN: u64 = 8 << 10;
 
-/// The content of `external_data` as stored in the model: pairs of a key and a value.
+/// The key-value pairs of `external_data`, as stored in the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entries(Vec<(String, String)>);
 

@@ -67,7 +67,7 @@ impl<'b> Rewriter<'b> {
     }
 
     /// Copies the remaining bytes of the model. `size` is the size of the whole model, in bytes.
-    /// Returns true if anything has changed.
+    /// Returns true if the copy contains any change.
     pub(crate) fn finish(mut self, size: u64) -> Result<bool> {
         self.copy_to(size)?;
         Ok(self.is_changed)

@@ -149,8 +149,8 @@ impl OnnxSource {
         })
     }
 
-    /// Creates a source from spans. `external_tensors` is the number of tensors in the spans whose
-    /// data comes from other files.
+    /// Creates a source from spans. `external_tensors` is the number of tensors whose data comes
+    /// from other files.
     pub(crate) fn of_spans(
         spans: Spans,
         external_tensors: usize,

@@ -230,8 +230,8 @@ impl Tensor {
         element_count(&self.dims)
     }
 
-    /// Returns the size of the raw data that type and shape require, in bytes; `None` for strings,
-    /// unknown types and invalid shapes.
+    /// Returns the size of the raw data that the tensor's type and shape require, in bytes; `None`
+    /// for strings, unknown types and invalid shapes.
     pub(crate) fn raw_len(&self) -> Option<u64> {
         raw_len(self.data_type()?, &self.dims)
     }

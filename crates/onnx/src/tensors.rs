@@ -28,8 +28,8 @@ pub struct ModelTensor<'a> {
     entry: &'a Entry,
 }
 
-/// The data kept for one tensor. The names, shapes and paths of all tensors are in shared buffers,
-/// since a model can have hundreds of thousands of tensors.
+/// The data stored for one tensor. The names, shapes and paths of all tensors are in shared
+/// buffers, since a model can have hundreds of thousands of tensors.
 #[derive(Clone, Debug)]
 struct Entry {
     /// Range in `ModelTensors::names` of the name that [`ModelTensor::name`] returns.
@@ -40,7 +40,7 @@ struct Entry {
     dims: Range<usize>,
     /// Index in `ModelTensors::parents` of the path of the message that contains the tensor.
     parent: usize,
-    /// Name of the field that contains the tensor in this message.
+    /// Name of the parent message's field that contains the tensor.
     label: &'static str,
     /// Index of the tensor in the field; `None` if the field isn't repeated.
     index: Option<u32>,
@@ -147,7 +147,7 @@ impl<'a> ModelTensor<'a> {
         self.entry.is_external
     }
 
-    /// Returns the tensor as it was parsed, except for the content of `external_data`.
+    /// Returns the tensor as it was parsed, without the content of its `external_data`.
     fn found(&self) -> Tensor {
         let entry = self.entry;
         Tensor {

@@ -56,7 +56,8 @@ pub enum TensorRole {
     SparseIndices,
 }
 
-/// The purpose of visiting a field: it may contain tensors, or parts of the names of tensors.
+/// The reason for visiting a field. The field may contain tensors, or parts of the names of
+/// tensors.
 enum Way {
     /// The field contains messages of this type, which may contain tensors. The string is the
     /// field's name, and the boolean is true if the field is repeated.
@@ -101,7 +102,7 @@ fn way(kind: Kind, number: u32) -> Option<Way> {
     })
 }
 
-/// Maximum number of different fields of one message that may contain tensors.
+/// Maximum number of fields that may contain tensors, in a single message.
 const MOST_WAYS: usize = 6;
 
 /// A message that the visitor has entered and not yet left.
@@ -116,7 +117,7 @@ pub(crate) struct Frame {
     domain: Option<Range<u64>>,
     /// Location of the content, if the message is a compiled node.
     context: Option<Box<Context>>,
-    /// Numbers of the repeated fields, each with the number of its elements visited so far.
+    /// Pairs of a repeated field's number and the count of its elements visited so far.
     counts: [(u32, u32); MOST_WAYS],
 }
 

@@ -17,8 +17,9 @@ use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::part_work::{RecordStore, open_path_as, open_sources};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// The checked input of a plan: the identity of the chunked file, the options with which to read it
-/// (including the type of its message, if known), and the end of each part of the work.
+/// The checked input of a plan: the identity of the chunked file, the options for reading it
+/// (including the type of its message, if known), and the end of each part's share of the work, in
+/// bytes or in items.
 #[derive(Clone, Debug)]
 pub(super) struct ChunkedInput {
     planned: Input,
@@ -103,7 +104,7 @@ impl ChunkedInput {
         share(&self.part_ends, part)
     }
 
-    /// Returns the share of the part with index `part`, as a range of items in memory.
+    /// Returns the share of the part with index `part`, as a range of item indices.
     pub(super) fn share_of_items(&self, part: usize) -> Result<Range<usize>> {
         share_of_items(&self.part_ends, part)
     }

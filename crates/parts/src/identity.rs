@@ -1,5 +1,5 @@
-//! The identity of a file or object. By comparing it, each host can tell whether the input of a
-//! plan has changed.
+//! The identity of a file or object. Each host compares the identity of a plan's input with the
+//! identity in the plan, to find out if the input has changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -104,8 +104,8 @@ fn ends(plan: &MergePlan, parts: NonZeroUsize) -> Vec<u64> {
     ends.into_iter().map(end).collect()
 }
 
-/// Returns the end of each part's bytes in a merged message that is uploaded. Each part ends at the
-/// end of a part of the upload.
+/// Returns the end of each part's bytes in a merged message that is uploaded. Each of these ends is
+/// also the end of a part of the upload.
 fn ends_of_upload(total: u64, part_size: u64, parts: NonZeroUsize) -> Vec<u64> {
     let count = usize::try_from(total.div_ceil(part_size.max(1))).unwrap_or(usize::MAX);
     let ends = shares(&vec![part_size; count], parts, |_| true);
@@ -252,7 +252,8 @@ impl Planned {
         Error::new(kind, message)
     }
 
-    /// Writes the bytes of a part into the hidden file, or uploads them.
+    /// Writes the bytes of a part into the plan's hidden file or, if the target is an object,
+    /// uploads them.
     pub(super) fn run(&self, part: usize, id: &[u8; 16], options: &PartOptions) -> Result<Outcome> {
         let range = self.input.share(part)?;
         let size = range.end - range.start;
@@ -312,7 +313,8 @@ impl Planned {
         })
     }
 
-    /// Renames the hidden file to the target, or completes the upload, after checking the reports.
+    /// After checking the reports, renames the plan's hidden file to the target or, if the target
+    /// is an object, completes the upload.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],

@@ -108,7 +108,8 @@ pub trait Objects: Debug + Send + Sync {
 pub struct OpenObject {
     /// Bytes of the object.
     pub source: Arc<dyn ReadAt>,
-    /// Store's identifier of the opened version, such as its `ETag`; `None` if the store has none.
+    /// Identifier of the opened version in the store, such as an `ETag`; `None` if the store has no
+    /// such identifiers.
     pub version: Option<String>,
 }
 
@@ -123,7 +124,7 @@ impl Debug for OpenObject {
 /// An unfinished upload of an object in parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectUpload {
-    /// Store's identifier of the upload.
+    /// Identifier of the upload in the store.
     pub id: String,
     /// Size of each part of the upload except the last, in bytes.
     pub part_size: u64,
@@ -185,11 +186,12 @@ pub(super) fn found<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<Nam
     }
 }
 
-/// Returns the same as [`found`], but fails if a plan must not contain the name.
+/// Returns the same as [`found`], but fails if `path` is a name that a plan must not contain.
 ///
 /// # Errors
 ///
-/// The errors of [`found`]; [`ErrorKind::InvalidConfig`] if a plan must not contain the name.
+/// The errors of [`found`]; [`ErrorKind::InvalidConfig`] if `path` is a name that a plan must not
+/// contain.
 pub(super) fn named<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<NamedObject<'a>>> {
     let found = found(path, stores)?;
     if let Some((name, stores)) = found {

@@ -74,7 +74,7 @@ impl PartOptions {
     }
 
     /// Sets whether a commit of a split or a merge rereads all data that the parts have written,
-    /// and compares the data with the checksums in the reports. Default: true.
+    /// and verifies the checksums in the parts' reports. Default: true.
     ///
     /// Without rereading, a commit doesn't detect damage to the data of a part that happened after
     /// the part was run. A reader of a chunked file detects such damage by the file's own
@@ -107,7 +107,7 @@ impl PartOptions {
     }
 
     /// Returns whether a commit of a split or a merge rereads all data that the parts have written,
-    /// and compares the data with the checksums in the reports.
+    /// and verifies the checksums in the parts' reports.
     pub const fn get_reread(&self) -> bool {
         self.reread
     }

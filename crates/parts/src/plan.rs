@@ -32,7 +32,7 @@ pub struct PartsPlan {
     bytes: Bytes,
 }
 
-/// The checked work of a plan, by operation.
+/// The checked plan of a split, a merge or a verification.
 #[derive(Clone, Debug)]
 enum Planned {
     Split(Box<splitting::Planned>),

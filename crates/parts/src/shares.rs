@@ -29,7 +29,9 @@ pub(super) fn shares(
     filled(sizes, most, &has_room)
 }
 
-/// Returns the end indices of shares that are filled, one after another, up to a size of `most`.
+/// Divides items into shares, and returns the end index of each share. An item is added to the
+/// current share if the share's total size remains at most `most` and `has_room` returns true.
+/// Otherwise, the item begins a new share.
 fn filled(
     sizes: &[u64],
     most: u64,
@@ -77,7 +79,7 @@ pub(super) fn share(ends: &[u64], part: usize) -> Result<std::ops::Range<u64>> {
     Ok(begin..end)
 }
 
-/// Returns the share of the part with index `part`, as a range of items in memory.
+/// Returns the share of the part with index `part`, as a range of item indices.
 pub(super) fn share_of_items(ends: &[u64], part: usize) -> Result<std::ops::Range<usize>> {
     let items = share(ends, part)?;
     let within = |index: u64| usize::try_from(index).unwrap_or(usize::MAX);

@@ -270,7 +270,7 @@ impl Planned {
         Ok(Box::new(ObjectFolder::beside(self.main_object(), objects)?))
     }
 
-    /// Returns the URL of the main file, if the main file is an object.
+    /// Returns the URL of the main file, which must be an object.
     fn main_object(&self) -> String {
         format!("{}.{CHUNKED_EXTENSION}", self.message.prefix)
     }

@@ -87,9 +87,9 @@ impl Uploading {
         })
     }
 
-    /// Completes the upload, unless it is already complete. If the options request rereading,
-    /// compares the object with the parts' checksums afterwards, since an object can't be read
-    /// before its upload is complete.
+    /// Completes the upload, unless it is already complete. If the options request rereading, then
+    /// reads the object, and verifies the checksums of the data that the parts wrote. An object
+    /// can't be read before its upload is complete.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],
@@ -145,7 +145,7 @@ impl Uploading {
         Ok(sum_up(&*there, 0..merged.0, &meter)? == merged.1)
     }
 
-    /// Reads the object, and compares it with the checksums of the data that the parts wrote.
+    /// Reads the object, and verifies the checksums of the data that the parts wrote.
     fn reread(
         &self,
         objects: &dyn Objects,
@@ -174,8 +174,8 @@ pub(super) struct Share<'a> {
 }
 
 impl Share<'_> {
-    /// Uploads the bytes of `plan`. Returns their crc32c, and the store's identifiers of the
-    /// uploaded parts.
+    /// Uploads the bytes that `plan` merges. Returns the crc32c of these bytes, and the store's
+    /// identifiers of the uploaded parts.
     pub(super) fn send(
         mut self,
         plan: &MergePlan,

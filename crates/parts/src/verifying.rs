@@ -71,8 +71,8 @@ impl Planned {
         &self.input
     }
 
-    /// Opens the input, and groups its chunks. Fails if the input has changed since the plan was
-    /// made.
+    /// Opens the input. Returns it with the indices of its chunks, in groups that can be read
+    /// independently. Fails if the input has changed since the plan was made.
     fn open(&self, options: &PartOptions) -> Result<(Chunked, Vec<Vec<usize>>)> {
         let store = self.input.open(options)?;
         let groups = store.groups();

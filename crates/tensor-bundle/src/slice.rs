@@ -2,8 +2,8 @@
 //!
 //! Each slice has an entry in the index, whose key is in TensorFlow's ordered code. The key
 //! consists of a zero byte; the tensor's name, with `00` encoded as `00 ff` and `ff` as `ff 00`;
-//! the bytes `00 01`; the number of dimensions; and, for each dimension, the first index and the
-//! length. The length is -1 if the slice has the whole dimension.
+//! the bytes `00 01`; the number of dimensions; and, for each dimension, the slice's first index
+//! and length. The length is -1 if the slice spans the whole dimension.
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 

@@ -25,8 +25,9 @@ pub struct VerifiedBundle {
 /// A byte range of a tensor that one thread checks.
 struct Job<'a> {
     tensor: &'a Tensor,
-    /// For a numeric tensor, the index of a span, and an offset and length in the span. For strings
-    /// and variants, `None`: the whole tensor is read.
+    /// For a numeric tensor, the index of the span that contains the range, and the range's offset
+    /// and length in this span. `None` for strings and variants, since one thread reads the whole
+    /// tensor.
     piece: Option<(usize, u64, u64)>,
 }
 

@@ -24,7 +24,8 @@ use crate::select::entries;
 /// Maximum total number of arguments to add to the functions of a meta graph.
 const MAX_ARGUMENTS: usize = 1 << 20;
 
-/// The indices of the contents that are passed to each function, by the function's name.
+/// Map from the name of each function to the indices of the contents that are passed to it. The
+/// indices are those in `Rewriter::contents`.
 type Passed = BTreeMap<String, Vec<usize>>;
 
 impl Rewriter<'_> {
@@ -244,13 +245,14 @@ struct Caller<'a> {
 #[derive(Default)]
 struct Added {
     nodes: Vec<NodeDef>,
-    /// Index of the content that each new node reads from a variable, by the node's name.
+    /// Map from the name of each new node that reads a variable to the index of the variable's
+    /// content in `Caller::contents`.
     read: BTreeMap<String, usize>,
 }
 
 impl Caller<'_> {
-    /// Adds inputs to all calls among `nodes`. Returns the new nodes that provide these inputs.
-    /// Adds the names of the loop bodies that get arguments to `bodies`.
+    /// Adds inputs to all calls among `nodes`, and returns the new nodes that provide these inputs.
+    /// Adds to `bodies` the names of the loop bodies that get arguments.
     fn hand_on(&self, nodes: &mut [NodeDef], bodies: &mut BTreeSet<String>) -> Result<Added> {
         let mut added = Added::default();
         let has_frames = has_frames(nodes);
@@ -278,8 +280,9 @@ impl Caller<'_> {
         Ok(added)
     }
 
-    /// Adds the nodes that read the variable with the content at index `content`, for a call.
-    /// Returns the output that becomes an input of the call.
+    /// Adds to `added` the nodes that read a variable, unless they were added before. `content` is
+    /// the index of the variable's content in `contents`. Returns the node output that becomes an
+    /// input of `call`.
     fn read(
         &self,
         call: &NodeDef,
@@ -320,7 +323,7 @@ fn after(input: &str, scope: Scope) -> Option<String> {
     }
 }
 
-/// Adds inputs for more arguments to a call, and the types of these inputs to the call's
+/// Inserts additional inputs into a call, and adds the types of these inputs to the call's
 /// attributes.
 fn add_inputs<'c>(
     node: &mut NodeDef,

@@ -157,8 +157,8 @@ pub(super) fn read(name: &str, handle: String, content: &Content) -> Node {
         .dtype("dtype", content.dtype)
 }
 
-/// Returns the three nodes that read `content` from a bundle. `prefix` is the output with the path
-/// prefix of the bundle's files. The last node returns the content.
+/// Returns the three nodes that read `content` from a bundle. `prefix` names the node output that
+/// provides the path prefix of the bundle's files. The last of the three nodes returns the content.
 pub(super) fn restore(scope: Scope, base: &str, prefix: &str, content: &Content) -> Vec<NodeDef> {
     let (names, slices) = (format!("{base}_name"), format!("{base}_slice"));
     let restore = Node::new(base, "RestoreV2")
@@ -174,8 +174,8 @@ pub(super) fn restore(scope: Scope, base: &str, prefix: &str, content: &Content)
     ]
 }
 
-/// Returns a node that computes the path prefix of the bundle's files. The output `index` provides
-/// the path of the bundle's index.
+/// Returns a node that computes the path prefix of the bundle's files. `index` names the node
+/// output that provides the path of the bundle's index.
 pub(super) fn prefix(name: &str, index: &str) -> NodeDef {
     Node::new(name, "StaticRegexReplace")
         .input(index)

@@ -78,8 +78,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// The new list of nodes, and the names of the replaced constants with the indices of their
-/// contents.
+/// The new list of nodes, and the name of each replaced constant with the index of its content.
 type Replaced = (Vec<NodeDef>, Vec<(String, usize)>);
 
 fn replace(

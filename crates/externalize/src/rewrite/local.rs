@@ -74,7 +74,7 @@ impl Rewriter<'_> {
 }
 
 /// Replaces a constant with a node of the same name, which returns the output of a new node that
-/// maps a file. Returns the new node.
+/// maps a file. Returns the node that maps the file.
 fn map_constant(constant: &mut NodeDef, scope: Scope, region: &str, content: &Content) -> NodeDef {
     let name = format!("{}/proto_splitter_mapped", constant.name);
     let old = std::mem::take(constant);

@@ -21,11 +21,10 @@ use super::{Rewriter, invalid};
 use crate::call_graph::function_name;
 use crate::content::Content;
 
-/// Name under which the resource that fills the variables is a child of the root object.
+/// Name of the resource that fills the variables, as a child of the root object.
 pub(crate) const CONSTANTS_OBJECT: &str = "_proto_splitter_constants";
 
-/// Name under which the asset with the bundle's index is a child of the resource that fills the
-/// variables.
+/// Name of the asset with the bundle's index, as a child of the resource that fills the variables.
 pub(crate) const INDEX_OBJECT: &str = "_proto_splitter_index";
 
 /// An object that is a captured constant: the index of the object, and the index of the constant's

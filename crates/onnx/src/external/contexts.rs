@@ -16,7 +16,7 @@ pub(super) const ENDING: (&str, &str) = ("_ctx", ".bin");
 /// The compiled-node contents that are moved out of a model, and their files.
 #[derive(Debug, Default)]
 pub(super) struct Contexts {
-    /// Contents, in the order of their nodes in the model.
+    /// Contents that are moved out, in the order of their nodes in the model.
     pub(super) leaving: Vec<LeavingContext>,
     pub(super) files: Vec<DataFile>,
 }

@@ -22,7 +22,7 @@ pub(super) struct Leaving {
     pub(super) start: u64,
     pub(super) name: String,
     pub(super) bytes: Bytes,
-    /// Size as raw data, in bytes.
+    /// Size of the tensor's elements as raw data, in bytes.
     pub(super) len: u64,
     pub(super) data_type: DataType,
     pub(super) dims: Vec<i64>,

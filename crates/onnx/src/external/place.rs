@@ -40,7 +40,7 @@ const SAFETENSORS: &str = ".safetensors";
 /// Extension of data files that may have an index.
 const INDEXED: &str = "safetensors";
 
-/// The files of a pair that are being written.
+/// The files of a model with external data, while they are being written.
 pub(super) struct Placing<'a> {
     target: &'a Path,
     made_from: &'a MadeFrom,

@@ -218,8 +218,8 @@ impl ExternalPlan {
         Ok(Some((self.target.with_file_name(name), text)))
     }
 
-    /// Fails if the model without its tensors is larger than readers accept. The error names the
-    /// model's largest parts.
+    /// Fails if the model without the moved tensors is larger than readers accept. The error names
+    /// the model's largest parts.
     fn check_size(&self) -> Result<()> {
         let size = self.model_size();
         if size <= MAX_MODEL_SIZE {
@@ -232,8 +232,8 @@ impl ExternalPlan {
     }
 }
 
-/// Returns the error for a model that is too large even without its tensors. The error names the
-/// model's largest parts.
+/// Returns the error for a model that is too large even without the moved tensors. The error names
+/// the model's largest parts.
 pub(super) fn left_in<S: ReadAt>(skeleton: &S, message: String) -> Error {
     let error = Error::new(ErrorKind::Uncuttable, message).refusing_size();
     let options = ReadOptions::new().descriptor(model_descriptor());
@@ -263,8 +263,8 @@ pub(super) fn check(options: &ExternalOptions) -> Result<()> {
     Ok(())
 }
 
-/// Returns the target's name. The names of the data files begin with it, and are stored in the
-/// model, so all readers must accept it.
+/// Returns the file name of the target. Fails if a reader of external data could refuse the name,
+/// since the names of the data files begin with it, and are stored in the model.
 pub(super) fn file_name(target: &Path) -> Result<String> {
     let name = target.file_name().and_then(|name| name.to_str());
     match name {
@@ -386,8 +386,8 @@ impl Visitor for Choice<'_> {
     }
 }
 
-/// Returns true if `onnx.load` of onnx 1.23 loads the external data of a tensor at this place. Data
-/// that it doesn't load remains external, and later uses of the model fail.
+/// Returns true if `onnx.load` of onnx 1.23 loads the external data of a tensor at `place`. Data
+/// that `onnx.load` doesn't load remains external, and later uses of the model fail.
 fn is_filled_by_onnx(place: &Place<'_>) -> bool {
     match place.role {
         _ if place.in_training() => false,

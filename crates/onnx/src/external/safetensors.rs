@@ -105,8 +105,8 @@ pub(super) fn index_name(name: &str) -> String {
     format!("{}.index.json", file_name(name, 0, 1))
 }
 
-/// Assigns each tensor to a data file. A new file begins when the next tensor would exceed the
-/// limit.
+/// Assigns each tensor to a data file. A new file begins when the current file would exceed the
+/// size limit with the next tensor.
 pub(super) fn lay_out(
     leaving: &mut [Leaving],
     options: &ExternalOptions,

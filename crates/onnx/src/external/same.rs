@@ -12,8 +12,8 @@ use record_file::ReadAt;
 /// compared before all bytes are compared.
 const SAMPLE: u64 = 64;
 
-/// Maximum number of other tensors that are compared with a tensor byte by byte, since they have
-/// the same length and sample.
+/// Maximum number of tensors that are compared byte by byte with a tensor of the same length and
+/// sample.
 const MOST_COMPARED: usize = 8;
 
 /// A fingerprint of a span. The bytes of two spans are compared only if their fingerprints are

@@ -158,8 +158,7 @@ impl ExternalPlan {
             .map_err(|error| at_target(error, model.target()))
     }
 
-    /// Copies the headers, and the data of all tensors and compiled nodes, to their places in the
-    /// data files.
+    /// Copies the headers, and the data of all tensors and compiled nodes, to the data files.
     pub(super) fn copy<'a>(&'a self, data: &[&'a AtomicFile]) -> Result<()> {
         for (file, planned) in data.iter().zip(&self.files) {
             let mut sink = file.writer_at(0);

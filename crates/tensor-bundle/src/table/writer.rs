@@ -13,7 +13,8 @@ use crate::checksum::mask_crc;
 /// Minimum size of a data block, except for the last one, in bytes. TensorFlow uses the same size.
 const BLOCK_SIZE: usize = 256 << 10;
 
-/// Number of entries in a data block from one whole key to the next.
+/// Number of entries in a data block from one restart, at which the whole key is stored, to the
+/// next.
 const RESTART_INTERVAL: usize = 16;
 
 /// The location of a block in the table's file.
