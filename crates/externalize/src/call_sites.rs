@@ -266,8 +266,8 @@ pub(crate) fn extensible(
         .collect()
 }
 
-/// Adds to `refused` all functions of each group that has a refused function, until no group has both
-/// refused and other functions. `functions` is the number of functions in the graph.
+/// Adds to `refused` all functions of each group that has a refused function, until no group has
+/// both refused and other functions. `functions` is the number of functions in the graph.
 fn refuse_groups(refused: &mut BTreeSet<usize>, mut groups: Vec<Vec<usize>>, functions: usize) {
     let mut of = vec![Vec::new(); functions];
     for (group, members) in groups.iter().enumerate() {

@@ -54,7 +54,7 @@ pub(crate) struct Varints {
 impl Encoding {
     /// Returns the encoding of a tensor's value, and the size of the tensor in bytes. The value is
     /// in the field `number` of a `TensorProto`, where it has `len` bytes. Returns `None` if this
-    /// field can't contain a value of the type and shape.
+    /// field can't contain a value of the given type and shape.
     ///
     /// The fields and types are those in TensorFlow's `tensor.proto`.
     pub(crate) fn of(

@@ -12,7 +12,7 @@ use crate::plan::Externalized;
 use crate::record::{Record, bundle_prefix};
 
 /// Finishes an interrupted [`write_in_place`](crate::ExternalizePlan::write_in_place) in the folder
-/// `path`. To repeat an externalization in place that may have been interrupted at any step, call
+/// `path`. To repeat an in-place externalization that may have been interrupted at any step, call
 /// this function first, and externalize the model only if `None` is returned. Returns `None`, and
 /// changes nothing, if the model isn't externalized yet, or if the model and the options differ in
 /// whether constants are [mapped](ExternalizeOptions::mapped) from files.

@@ -1,4 +1,4 @@
-//! An implementation of [`Archive`] for the tensors of an ONNX model, which finds them by name.
+//! An implementation of [`Archive`] that finds the tensors of an ONNX model by name.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -211,7 +211,7 @@ impl Archive for ModelArchive {
 /// millions of tensors.
 #[derive(Debug)]
 pub(crate) struct UniqueNames {
-    /// Indices of the tensors that keep their own names, sorted by name.
+    /// Indices of the tensors whose unique names are their own names, sorted by name.
     by_name: Vec<usize>,
     /// Paths and indices of the tensors that are named by their paths, sorted by path.
     by_path: Vec<(Box<str>, usize)>,

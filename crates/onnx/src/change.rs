@@ -7,7 +7,7 @@ use proto_splitter_core::wire::{FieldNumber, WireType, put_varint, tag};
 
 use crate::tensor::field;
 
-/// A change to one message of a model: to a tensor or an attribute.
+/// A change to a single message of a model: a tensor or an attribute.
 pub(crate) enum Change {
     None,
     /// Removes the fields with the numbers in `dropped`, and inserts `inserted` before the first

@@ -1,4 +1,4 @@
-//! Writing a model as a pair: a small `.onnx`, and the data of its tensors in files next to it.
+//! Writing a model as a small `.onnx` file, with the data of its tensors in files next to it.
 //!
 //! ```text
 //! model.onnx        nodes, small tensors, and for each large one: location, offset, length
@@ -44,7 +44,7 @@ pub const DEFAULT_MIN_SIZE: u64 = 1024;
 pub const LEAST_MIN_SIZE: u64 = 64;
 
 /// Size up to which an integer tensor with at most one dimension stays in the model, in bytes:
-/// 64 KiB. It may contain a shape, axes or indices, which shape inference has to read.
+/// 64 KiB. Such a tensor may contain a shape, axes or indices, which shape inference has to read.
 pub const MAX_SHAPE_CARRIER: u64 = 64 << 10;
 
 /// Default alignment of large tensors in their file, in bytes: 64 KiB. Tensors with this alignment

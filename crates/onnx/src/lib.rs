@@ -1,8 +1,9 @@
 //! ONNX models of any size, read as one message or written with external data.
 //!
 //! An [`OnnxSource`] presents a model and its external data as one message, without copying the
-//! data. [`OnnxSplitter`] splits this message, and [`external`] writes any model as the pair of
-//! files that onnxruntime accepts. [`proto`] has the typed messages and their descriptors.
+//! data. [`OnnxSplitter`] splits this message, and [`external`] writes any model as a small `.onnx`
+//! file with external data, which onnxruntime accepts. [`proto`] has the typed messages and their
+//! descriptors.
 //!
 //! The format is that of ONNX 1.23, as defined by its `onnx.proto` and `ExternalData.md`.
 #![forbid(unsafe_code)]

@@ -64,8 +64,8 @@ impl OnnxOptions {
         self
     }
 
-    /// Sets whether to accept missing external files. References to them are kept, so that the
-    /// other parts of the model can be inspected, and
+    /// Sets whether to accept missing external files. References to these files stay in the model,
+    /// so that the other parts of the model can be inspected, and
     /// [`OnnxSource::outside_files`](crate::OnnxSource::outside_files) lists the files. Default:
     /// false; opening a model with missing files then fails.
     #[must_use]

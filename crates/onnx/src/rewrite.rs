@@ -37,7 +37,7 @@ pub(crate) struct Rewriter<'b> {
     from: SourceId,
     /// Offset up to which the model has been copied to the message.
     copied: u64,
-    /// True if anything has changed since the innermost message began.
+    /// True if a change was made since the innermost message began.
     is_changed: bool,
     open: Vec<Open>,
     decide: &'b mut dyn Decide,

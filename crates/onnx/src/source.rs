@@ -29,8 +29,8 @@ use crate::walk::{Cursor, Place, walk};
 /// ```
 ///
 /// The bytes are exactly those that the model had before the Python package `onnx` moved the
-/// tensors' data to files. Only headers are read to build the message, which takes about 100 bytes
-/// of memory for each tensor. The data stays in its files.
+/// tensors' data to files. Building the message reads only headers, and takes about 100 bytes of
+/// memory for each tensor. The data stays in its files.
 ///
 /// ```
 /// use prost::Message;

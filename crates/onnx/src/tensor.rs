@@ -58,8 +58,8 @@ pub(crate) struct Tensor {
     /// True if the tensor has elements in a typed field.
     pub(crate) has_typed: bool,
     pub(crate) is_external: bool,
-    /// Content of `external_data`. It is kept even if `is_external` is false, in which case readers
-    /// ignore `external_data`.
+    /// Content of `external_data`. It is stored even if `is_external` is false, in which case
+    /// readers ignore `external_data`.
     pub(crate) entries: Entries,
 }
 

@@ -158,8 +158,8 @@ impl Frame {
 pub(crate) struct Place<'a> {
     pub(crate) role: TensorRole,
     frames: &'a [Frame],
-    /// Number of messages entered so far. Two places with the same number are in the same message,
-    /// unless another message was entered and left between them.
+    /// Number of messages entered so far. Two locations with the same number are in the same
+    /// message, unless another message was entered and left between them.
     pub(crate) message: u64,
     pub(crate) label: &'static str,
     pub(crate) index: Option<u32>,
@@ -404,8 +404,8 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// Passes the attribute `field` of the node at `range` to the visitor if it contains or locates
-    /// the content of a compiled node. Returns true in this case.
+    /// Passes the attribute `field` of the node at `range` to the visitor if the attribute contains
+    /// or locates the content of a compiled node. Returns true in this case.
     fn context(&mut self, range: &Range<u64>, field: &Field, index: Option<u32>) -> Result<bool> {
         let Some(frame) = self.frames.last_mut() else {
             return Ok(false);

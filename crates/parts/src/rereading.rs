@@ -26,8 +26,8 @@ pub(super) struct WrittenRange {
     pub(super) crc32c: u32,
 }
 
-/// Reads the range of a merged message that each part wrote, and compares its checksum with the one
-/// in the part's report. Errors refer to the message as `name`.
+/// Reads the range of a merged message that each part wrote, and verifies the checksums in the
+/// parts' reports. Errors refer to the message as `name`.
 ///
 /// # Errors
 ///

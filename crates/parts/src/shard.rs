@@ -73,7 +73,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Shard {
-    /// Writes the chunks that this host holds to `writer`.
+    /// Writes to `writer` the chunks that this host holds.
     ///
     /// # Errors
     ///
@@ -229,7 +229,8 @@ impl ShardWriter {
         self.add(ChunkKind::Message, path, &mut { bytes }, bytes.len() as u64)
     }
 
-    /// Writes `size` bytes of `content` as a chunk. They are never all in memory at the same time.
+    /// Writes `size` bytes of `content` as a chunk. The bytes are never all in memory at the same
+    /// time.
     ///
     /// # Errors
     ///

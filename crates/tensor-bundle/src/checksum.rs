@@ -1,4 +1,4 @@
-//! Masking of checksums, as bundles store them.
+//! Masking checksums for storage in a bundle.
 
 /// Constant added to a rotated checksum.
 const DELTA: u32 = 0xa282_ead8;

@@ -231,7 +231,7 @@ fn return_arguments(function: &mut FunctionDef, arguments: &[usize], contents: &
 enum Values {
     /// The caller's own arguments.
     Arguments,
-    /// Values of variables. New nodes in this scope read them.
+    /// The values of variables, which new nodes in this scope read.
     Variables(Scope),
 }
 

@@ -1,7 +1,7 @@
 //! Additions to the object graph, from which `tf.saved_model.load` builds a model.
 //!
-//! The loader calls every resource's `_create_resource`. After creating all objects, it calls
-//! `_initialize`. It calls `_destroy_resource` when the model is dropped.
+//! The loader calls every resource's `_create_resource`. After creating all objects, the loader
+//! calls every resource's `_initialize`. It calls `_destroy_resource` when the model is dropped.
 
 use std::collections::BTreeMap;
 

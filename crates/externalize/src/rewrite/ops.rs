@@ -16,7 +16,7 @@ enum Arg {
     Is(DataType),
     /// The type in the attribute with this name.
     Of(&'static str),
-    /// A list of tensors, with the types in the attribute with this name.
+    /// A list of tensors, whose types are in the attribute with this name.
     List(&'static str),
 }
 

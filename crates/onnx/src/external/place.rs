@@ -1,4 +1,4 @@
-//! Renaming the files of a pair to their final names.
+//! Renaming a model and its data files to their final names.
 //!
 //! Two files can't be replaced at once, and the old model may refer to data with the final name of
 //! the new data. So the new data first gets an interim name:
@@ -297,7 +297,8 @@ impl OldData {
         }
     }
 
-    /// Adds the files that a killed process was about to remove, which are listed in its lock file.
+    /// Adds the files that are listed in the lock file. A process that was about to remove these
+    /// files was killed.
     fn with_listed(mut self, lock: &FolderLock) -> OldData {
         self.listed.extend_from_slice(lock.replaced());
         self

@@ -18,7 +18,7 @@ use crate::archive::dtype;
 use crate::data_type::element_bits;
 use crate::proto::tensor_proto::DataType;
 
-/// Size of the header's length, which precedes the header, in bytes.
+/// Size of the field that precedes the header and contains the header's length, in bytes.
 pub(crate) const LEN_LEN: u64 = 8;
 
 /// Maximum size of a header that the library `safetensors` reads, in bytes.
