@@ -164,8 +164,8 @@ impl CallSite {
         names.filter(|name| !name.is_empty()).collect()
     }
 
-    /// Returns the name of the loop's body, whose outputs are the arguments of the next iteration;
-    /// `None` if the node isn't a loop.
+    /// Returns the name of the function for the loop's body; `None` if the node isn't a loop. The
+    /// outputs of this function are its arguments in the next iteration.
     pub(crate) fn body_of<'n>(&self, node: &'n NodeDef) -> Option<&'n str> {
         match &node.attr.get(self.body?)?.value {
             Some(Value::Func(function)) => Some(function.name.as_str()),

@@ -20,8 +20,8 @@ pub const MAX_ENTRY_LEN: u64 = 8 << 10;
 pub(crate) struct Entries(Vec<(String, String)>);
 
 impl Entries {
-    /// Adds the entry in a field: a `StringStringEntryProto`, whose field 1 is the key and field 2
-    /// the value.
+    /// Adds the entry in the field `entry`, which contains a `StringStringEntryProto`. In this
+    /// message, field 1 is the key, and field 2 is the value.
     pub(crate) fn add<I: Input>(
         &mut self,
         cursor: &mut WireCursor<I>,

@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     Function,
     Graph,
     Node,
-    /// An attribute of a node, or the default of a function's attribute.
+    /// An attribute of a node, or the default value of a function's attribute.
     Attribute,
     Sparse,
 }
@@ -48,7 +48,7 @@ pub enum TensorRole {
     Initializer,
     /// The value of a node's attribute, for example of a constant.
     Attribute,
-    /// The default of a function's attribute.
+    /// The default value of a function's attribute.
     Default,
     /// The values of a sparse tensor.
     SparseValues,

@@ -322,7 +322,7 @@ impl PartsPlan {
         }
     }
 
-    /// Returns the path or URL of the input, and that of the output. The output is `None` for a
+    /// Returns the paths or URLs of the input and of the output. The output is `None` for a
     /// verification.
     pub fn files(&self) -> (&Path, Option<std::path::PathBuf>) {
         match &self.work {

@@ -121,7 +121,8 @@ fn info(bundle: &Bundle, tensor: &Tensor) -> TensorInfo {
         .located(place)
 }
 
-/// Converts a TensorFlow data type to a [`DType`], using the table for tensors in graphs.
+/// Converts a TensorFlow data type to a [`DType`], using the element types in `TENSOR`, the rule
+/// for tensors in graphs.
 fn dtype(of: DataType) -> DType {
     let number = i32::from(of);
     let known = TENSOR

@@ -44,9 +44,9 @@ pub enum TensorLocation {
 pub struct Span {
     /// Number of the data file, counted from 0.
     pub shard: u32,
-    /// Offset of the first byte in the data file.
+    /// Offset at which the range begins in the data file, in bytes.
     pub offset: u64,
-    /// Number of bytes.
+    /// Size of the range, in bytes.
     pub size: u64,
     /// Unmasked crc32c of the bytes. For strings and variants, it covers each length as a
     /// fixed-size number of 4 or 8 bytes instead of the stored varint.

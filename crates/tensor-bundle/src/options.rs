@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use proto_splitter_core::atomic::MadeFrom;
 use proto_splitter_core::progress::Progress;
 
-/// Maximum number of data files in a bundle. TensorFlow writes the number of data files with five
-/// digits in the files' names.
+/// Maximum number of data files in a bundle. TensorFlow writes this number with five digits in the
+/// names of the files.
 pub const MAX_SHARDS: u32 = 99_999;
 
 /// Options for writing or checking a bundle.

@@ -40,7 +40,7 @@ enum Part {
         bytes: [u8; 4],
         have: usize,
     },
-    /// The content of elements. The number counts the bytes that haven't arrived yet.
+    /// The content of elements. The value is the number of bytes that haven't arrived yet.
     Content(u64),
     End,
 }
