@@ -81,8 +81,8 @@ struct Inner {
     offset: Option<u64>,
     /// True if the error was caused by the size of a message.
     refuses_size: bool,
-    /// The largest parts of the message; empty unless its size caused the error and the parts are
-    /// known.
+    /// The largest parts of the message; empty unless the message's size caused the error and the
+    /// parts are known.
     largest: Vec<LargePart>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -155,8 +155,9 @@ impl Error {
         &self.inner.largest
     }
 
-    /// Marks the error as caused by the size of a message, for
-    /// [`with_largest`](crate::view::size_tree::with_largest).
+    /// Records that the size of a message caused the error, so that
+    /// [`with_largest`](crate::view::size_tree::with_largest) adds the largest parts of the
+    /// message.
     #[must_use]
     pub fn refusing_size(mut self) -> Self {
         self.inner.refuses_size = true;
@@ -236,7 +237,7 @@ impl Error {
     }
 
     /// Prepends the path of the file that was read, as [`in_file`](Self::in_file) does, unless the
-    /// error's text already names that file, or the error isn't about it.
+    /// error's text already names that file, or the error isn't about that file.
     #[doc(hidden)]
     #[must_use]
     pub fn in_file_unless_named(mut self, path: &Path) -> Self {
@@ -347,7 +348,8 @@ impl From<record_file::Error> for Error {
     }
 }
 
-/// If a record writer failed because a reader of this crate failed, returns the reader's error.
+/// If a record writer failed because a reader of this crate failed, returns the reader's error;
+/// otherwise `None`.
 fn own_cause(error: &record_file::Error) -> Option<Error> {
     let io = std::error::Error::source(error)?.downcast_ref::<std::io::Error>()?;
     let Inner {

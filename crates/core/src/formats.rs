@@ -160,7 +160,8 @@ pub trait Format: Debug + Send + Sync {
     /// local file and the format requires one.
     fn open(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened>;
 
-    /// Returns the names for [`OpenOptions::setting`] that the format supports. Default: none.
+    /// Returns the names of the settings that [`open`](Self::open) supports; see
+    /// [`OpenOptions::setting`]. Default: none.
     fn open_settings(&self) -> &'static [&'static str] {
         &[]
     }

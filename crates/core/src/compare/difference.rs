@@ -19,8 +19,8 @@ pub enum Comparison {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// Path of the differing value in the first message, or in the second message if only that has
-    /// the value.
+    /// Path of the differing value in the first message, or in the second message if only the
+    /// second has the value.
     pub path: FieldPath,
     /// Name of the list element at `path`; `None` if the value isn't a list element, or has no
     /// name.

@@ -17,8 +17,8 @@ pub(super) struct Runs {
     pub(super) last: Option<Field>,
 }
 
-/// The key of a field in a message: the field's number, and true if the schema has a field with
-/// this number that permits the wire type in the message.
+/// The key of a field in a message. `known` is true if the schema has a field with this number that
+/// permits the wire type in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot {
     pub(super) number: u32,

@@ -88,9 +88,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Compares the elements of two lists index by index, up to the first two elements that are
-    /// neither equal nor of the same name. Returns the remaining elements, beginning with these
-    /// two; `None` if the comparison is complete.
+    /// Compares the elements of two lists index by index, up to the first index at which the
+    /// elements are different and don't have the same name, or only one list has an element.
+    /// Returns the remaining elements, from this index on; `None` if the comparison is complete.
     fn in_step<'a, I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -132,8 +132,8 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// Matches the elements of two lists from `rest` on. Returns `None` if a list has more than
-    /// [`MOST_MATCHED`] such elements.
+    /// Matches the remaining elements of two lists. Returns `None` if a list has more than
+    /// [`MOST_MATCHED`] remaining elements.
     #[allow(
         clippy::type_complexity,
         reason = "the two lists, and the pairs of their elements"

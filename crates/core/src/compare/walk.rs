@@ -449,8 +449,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns the byte ranges of the values of all occurrences of a field. A singular message consists
-/// of all of these ranges.
+/// Returns the byte ranges of the values of all occurrences of a field. The value of a singular
+/// message field consists of all of these ranges.
 fn values_of<I: Input>(cursor: &mut WireCursor<I>, runs: &Runs) -> Result<Vec<Range<u64>>> {
     let mut occurrences = Occurrences::of(runs);
     let mut values = Vec::new();
@@ -460,7 +460,7 @@ fn values_of<I: Input>(cursor: &mut WireCursor<I>, runs: &Runs) -> Result<Vec<Ra
     Ok(values)
 }
 
-/// Returns the entries of a map. If several entries have the same key, returns the last of them.
+/// Returns the entries of a map. Of several entries with the same key, returns only the last.
 fn entries<I: Input>(
     cursor: &mut WireCursor<I>,
     field: &FieldRef,

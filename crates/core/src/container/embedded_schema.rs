@@ -73,8 +73,9 @@ pub fn schema_in(metadata: &[u8]) -> Result<Option<DescriptorPool>> {
 /// field.
 const MAX_METADATA_FIELDS: usize = 100_000;
 
-/// Fails if a record file's metadata has more than [`MAX_METADATA_FIELDS`] fields. No schema has
-/// that many files, and parsing uses memory for each field.
+/// Fails if a record file's metadata has more than [`MAX_METADATA_FIELDS`] fields, since parsing
+/// uses memory for each field. Each `.proto` file of a schema is one field, and no schema has that
+/// many files.
 fn check_count(metadata: &[u8]) -> Result<()> {
     let mut fields = WireCursor::new(metadata);
     let mut count = 0;

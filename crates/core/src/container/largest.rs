@@ -12,7 +12,7 @@ use crate::path::{Select, Step};
 use crate::wire::FieldNumber;
 
 /// Adds the largest chunks to an error caused by a message's size, unless the error already names
-/// the largest parts. Reads nothing.
+/// the largest parts. The sizes are those in the trailer; no chunk is read.
 pub(crate) fn with_largest_chunks(
     error: Error,
     trailer: &Trailer,

@@ -221,8 +221,8 @@ impl Trailer {
         })
     }
 
-    /// Encodes the edited trailer `metadata`, with the unknown fields of all parts that didn't
-    /// change. `kept` contains a flag for each chunk of the original trailer: true if the chunk
+    /// Encodes the edited trailer `metadata`, with the unknown fields from all unchanged parts of
+    /// this trailer. `kept` contains a flag for each chunk of this trailer: true if the chunk
     /// remains.
     pub(crate) fn encode_changed(&self, metadata: ChunkMetadata, kept: &[bool]) -> Result<Vec<u8>> {
         self.unknown.encode(&self.metadata, metadata, kept)
@@ -326,8 +326,8 @@ impl Trailer {
         places
     }
 
-    /// Returns the declared slices: the index of each chunk, the field of its elements, and their
-    /// number, which is 0 if undeclared.
+    /// Returns the declared slices. For each slice, returns the index of its chunk, its field, and
+    /// its number of elements, which is 0 if undeclared.
     pub(crate) fn slices(&self) -> impl Iterator<Item = (usize, FieldNumber, u64)> {
         let chunks = self.tree.ids().flat_map(|id| self.tree.chunks(id));
         chunks.filter_map(|c| {
@@ -418,7 +418,8 @@ fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits
 /// Maximum length of the name of a type or a file, in bytes.
 const LONGEST_NAME: usize = 64 << 10;
 
-/// Fails if a name is absurdly long, since every error about the file would repeat the name.
+/// Fails if a name is longer than [`LONGEST_NAME`], since every error about the file would repeat
+/// the name.
 fn check_names(metadata: &ChunkMetadata) -> Result<()> {
     let files = metadata.files.iter().map(|file| &file.path);
     let mut names = files.chain([&metadata.message_type]);

@@ -100,7 +100,7 @@ pub(crate) fn check(trailer: &[u8], most: u64) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Returns the smallest limit that accepts a trailer.
+    /// Returns the lowest memory limit with which [`check`] accepts a trailer.
     fn cost(trailer: &[u8]) -> u64 {
         let (mut low, mut high) = (0, 1 << 40);
         while low < high {

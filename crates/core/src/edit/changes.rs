@@ -140,7 +140,8 @@ impl Changes {
         self
     }
 
-    /// Sets rules that determine the names of elements, in addition to fields that look like names.
+    /// Sets rules for the names by which queries select elements. Fields that look like names are
+    /// used in addition.
     #[must_use]
     pub fn names(mut self, names: Vec<NameRule>) -> Self {
         self.names = names;

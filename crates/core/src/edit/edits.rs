@@ -18,8 +18,8 @@ pub(super) struct Edits(SpanList);
 impl Edits {
     /// Creates the edits that replace the value of the last field in `chain` with a value of `size`
     /// bytes, and update the lengths of the enclosing fields. `chain` lists the fields from the
-    /// outermost field to the field with the replaced value; `all` is the size before the edits, in
-    /// bytes.
+    /// outermost field to the field with the replaced value; `all` is the number of bytes before
+    /// the edits.
     pub(super) fn replace(chain: &[Field], all: u64, size: u64) -> Result<Edits> {
         let is_len = |field: &&Field| field.wire_type == WireType::Len;
         let (mut list, mut copied) = (SpanListBuilder::default(), 0);
@@ -42,7 +42,7 @@ impl Edits {
         Ok(Edits(list.finish()?))
     }
 
-    /// Returns the size after the edits, in bytes.
+    /// Returns the total number of bytes after the edits.
     pub(super) fn size(&self) -> u64 {
         self.0.len()
     }

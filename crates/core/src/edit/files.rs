@@ -7,7 +7,7 @@ use crate::message::ChunkedFile;
 use crate::split::{check_max_file_size, stem_beside};
 use crate::{Error, ErrorKind, Result};
 
-/// Fails if this file's chunks can't be written to several files of at most `max` bytes.
+/// Fails if this file's chunks can't be written to several files of at most `max` bytes each.
 pub(super) fn check_max_size<S: ReadAt>(
     file: &ChunkedFile<S>,
     main: Option<&AtomicFile>,

@@ -45,8 +45,8 @@ pub(super) fn enclosing_tag<S: ReadAt>(
 /// Number of bytes of a string to check at a time.
 const TEXT_WINDOW: usize = 64 << 10;
 
-/// Fails if a value doesn't have the form that the kind of the existing value requires: a message's
-/// fields, a string's UTF-8, or a number's bytes.
+/// Fails if a value doesn't have the form that the kind of the existing value requires: valid
+/// fields for a message, UTF-8 for a string, or a wire encoding for a number.
 pub(super) fn check_value<V: ReadAt + ?Sized>(value: &V, place: &Place) -> Result<()> {
     check_as(value, place.field.wire_type, place.kind.as_ref())
 }

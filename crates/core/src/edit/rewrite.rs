@@ -48,7 +48,8 @@ impl Content<'_> {
 pub(super) struct Rewrite<'a, S> {
     file: &'a ChunkedFile<S>,
     target: &'a File,
-    /// The target file with its final path; `None` if no other files may be written next to it.
+    /// The target file, with its final path; `None` if no other files may be written next to the
+    /// target.
     main: Option<&'a AtomicFile>,
     options: &'a RewriteOptions,
 }
@@ -69,9 +70,9 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
     }
 
     /// Writes the chunks and then the trailer, which is `metadata` with updated chunk entries.
-    /// `kept` marks the old chunks that remain. If the message has changed, `changed` contains the
-    /// options for reading it. Returns a report, and the files other than the main file; these have
-    /// no names yet.
+    /// `kept` contains a flag for each old chunk: true if the chunk remains. If the message has
+    /// changed, `changed` contains the options for reading it. Returns a report, and the files
+    /// other than the main file; these have no names yet.
     pub(super) fn run(
         self,
         contents: &[Content<'_>],
@@ -164,13 +165,13 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
     }
 }
 
-/// The origin of a chunk that is copied as a whole: the number of the old file and the offset in
-/// that file. Chunks with the same origin are written once.
+/// The origin of a chunk with unchanged content: the number of the old file and the offset in that
+/// file. Chunks with the same origin are written once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Origin {
-    /// A record chunk, which is copied.
+    /// A record chunk, which is copied as stored.
     RecordChunk(usize, u64),
-    /// A record, which is encoded again.
+    /// A record, which is decoded and encoded again.
     Record(usize, u64),
 }
 
@@ -269,7 +270,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         Ok(most_stored(size))
     }
 
-    /// Returns the origin of a chunk; `None` if the chunk isn't copied as a whole.
+    /// Returns the origin of a chunk; `None` if the chunk's content is new or edited.
     fn origin(&self, content: &Content<'_>) -> Result<Option<Origin>> {
         let (Content::Stored(chunk) | Content::Recompressed(chunk)) = content else {
             return Ok(None);

@@ -34,7 +34,7 @@ pub struct Loss {
     pub path: FieldPath,
     /// Kind of loss.
     pub what: Lost,
-    /// Index of the missing part's chunk in the original file.
+    /// Index, in the original file, of the chunk that contains the missing part.
     pub chunk: ChunkIndex,
     /// The error in the chunk, or the reason why an intact value's index is unknown.
     pub why: String,
@@ -48,8 +48,8 @@ pub enum Lost {
     Value,
     /// Some elements of a repeated field. Later elements move to lower indices.
     Elements,
-    /// The index of an intact value. The index is unknown because elements before the value are
-    /// lost, so the value is left empty.
+    /// The index of an intact value. Since elements before the value are lost, the index is
+    /// unknown, and the salvaged message has an empty value instead.
     Place,
 }
 
@@ -183,8 +183,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads these chunks, which are in one file. If the file can't be opened with all of the
-    /// chunks, opens it with fewer, since opening a file checks all the chunks in its metadata.
+    /// Reads these chunks, which are in one file. Opening the file checks all chunks in its
+    /// metadata. If opening fails, reads each half of the chunks separately.
     fn of_one_file(&mut self, chunks: &[usize]) -> Result<()> {
         let some = of_these(self.trailer, chunks);
         match ChunkedFile::open_with_metadata(self.path, some, &self.options.limits) {
@@ -217,8 +217,8 @@ fn read(file: &ChunkedFile, chunk: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns metadata that describes only these chunks of one file, without their places in the
-/// message.
+/// Returns metadata for opening a file with only `chunks`, which are all in that file. The metadata
+/// doesn't contain the chunks' places in the message.
 fn of_these(trailer: &Trailer, chunks: &[usize]) -> ChunkMetadata {
     let all = trailer.metadata();
     let infos = chunks.iter().filter_map(|&chunk| all.chunks.get(chunk));
@@ -264,12 +264,12 @@ fn of_these(trailer: &Trailer, chunks: &[usize]) -> ChunkMetadata {
 struct Gone {
     /// Places to omit, with all chunks at and below them.
     places: HashSet<FieldPath>,
-    /// Slices to omit, each with the path and the index of its chunk.
+    /// Slices to omit: for each, the path of its message and the index of its chunk.
     slices: HashSet<(FieldPath, usize)>,
 }
 
 impl Gone {
-    /// Returns the trailer's metadata without these parts.
+    /// Returns the trailer's metadata without the parts to omit.
     fn taken_from(&self, trailer: &Trailer) -> Result<ChunkMetadata> {
         let mut metadata = trailer.metadata().clone();
         metadata.source_layout.clear();
@@ -361,8 +361,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Omits the unusable slices of the message at a node, and the places below elements whose
-    /// index becomes unknown.
+    /// Omits the unusable slices of the message at a node. Also omits the chunks that belong in
+    /// elements whose index becomes unknown.
     fn slices(&mut self, id: NodeId, path: &FieldPath) -> Result<()> {
         let tree = self.trailer.chunk_tree();
         let chunks = tree.chunks(id);
@@ -435,8 +435,8 @@ impl Search<'_> {
         Ok(Some(count))
     }
 
-    /// Omits the places in the elements of a slice's field: in the elements from the index `from`
-    /// on, or in all elements if `from` is `None`.
+    /// Omits the chunks that belong in elements of a slice's field: in the elements from the index
+    /// `from` on, or in all elements if `from` is `None`.
     fn unplace(&mut self, id: NodeId, slice: &ChunkRef, from: Option<u64>) {
         let tree = self.trailer.chunk_tree();
         for &child in tree.children(id) {

@@ -29,7 +29,8 @@ pub(super) struct Splice {
     /// Range of the changed field; for an insertion, range of the content of the message that
     /// receives the field.
     pub(super) at: Range<u64>,
-    /// Range to remove, within one message. It doesn't include the lengths of enclosing fields.
+    /// Range that `with` replaces, within one message; empty if nothing is removed. The range
+    /// doesn't include the lengths of enclosing fields.
     pub(super) range: Range<u64>,
     pub(super) with: Vec<Replacement>,
     /// Range of the run of packed numbers that contains the changed number; `None` if no packed
@@ -45,8 +46,9 @@ pub(super) enum Replacement {
     Value(usize),
 }
 
-/// Sorts the splices by position, and drops splices that another splice covers: a field within a
-/// removed field is removed with it.
+/// Sorts the splices by position, and drops redundant splices, such as the removal of a field
+/// within a removed field. Other splices take precedence over stripping. Fails if two splices
+/// contradict each other.
 pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
     // At equal positions, insertions come first. Among insertions, the one into the innermost
     // message comes first.
@@ -186,8 +188,8 @@ impl<'a> Splicer<'a> {
         self.copy(copied..run.end)
     }
 
-    /// Adds the bytes before a splice, and the new bytes of the splice. Returns the position after
-    /// the splice.
+    /// Copies the bytes from the position `copied` up to a splice, and adds the new bytes of the
+    /// splice. Returns the position at which the range of the splice ends.
     fn put(&mut self, copied: u64, splice: &Splice) -> Result<u64> {
         self.copy(copied..splice.range.start)?;
         for part in &splice.with {

@@ -44,9 +44,9 @@ impl<'a> Stripper<'a> {
         })
     }
 
-    /// Finds the content to strip in a message. Strings, bytes and packed numbers lose their
-    /// content but stay in place, so that indices don't change and oneofs keep the members that are
-    /// set. A tensor's elements are removed with their fields.
+    /// Finds the content to strip in a message. Strings, bytes and packed numbers become empty but
+    /// aren't removed, so that indices don't change and oneofs keep the members that are set. The
+    /// fields that contain a tensor's elements are removed.
     pub(super) fn message(
         &mut self,
         range: Range<u64>,

@@ -15,9 +15,9 @@ pub(super) fn filler(trailer: &Trailer, path: &FieldPath) -> Option<usize> {
         .position(|places| places.iter().any(at))
 }
 
-/// Removes the places at and below a path, and then the chunks that no path refers to. At the path,
-/// the place of the chunk with index `but` is kept. Returns a flag for each chunk: true if it was
-/// kept.
+/// Removes the places at and below a path, except the place of the chunk with index `but` at the
+/// path. Then removes the chunks that no path refers to. Returns a flag for each of the previous
+/// chunks: true if the chunk remains.
 pub(super) fn without_below(
     metadata: &mut ChunkMetadata,
     path: &FieldPath,
@@ -63,7 +63,8 @@ fn real(metadata: &mut ChunkMetadata) -> Option<&mut ChunkedMessage> {
     }
 }
 
-/// Removes chunks that no path refers to. Returns a flag for each chunk: true if it was kept.
+/// Removes chunks that no path refers to. Returns a flag for each of the previous chunks: true if
+/// the chunk remains.
 fn without_unused_chunks(metadata: &mut ChunkMetadata) -> Vec<bool> {
     let mut kept = vec![false; metadata.chunks.len()];
     let Some(message) = real(metadata) else {

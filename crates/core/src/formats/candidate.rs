@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind, Result};
 /// Number of bytes that a format can inspect at each end of a file: 4 KiB.
 const END_LEN: u64 = 4 << 10;
 
-/// A format's confidence that it recognizes an input. The variants are in ascending order.
+/// A format's confidence that an input is of this format. The variants are in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Confidence {
     /// The name matches, but other formats use such names, too.

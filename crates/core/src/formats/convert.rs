@@ -20,7 +20,7 @@ pub struct ConvertTarget {
 /// A format-specific setting for conversions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConvertSetting {
-    /// Name for [`ConvertOptions::setting`], such as `alignment`.
+    /// Name of the setting in [`ConvertOptions::setting`], such as `alignment`.
     pub name: &'static str,
     /// Description for use in a sentence, without an article.
     pub title: &'static str,

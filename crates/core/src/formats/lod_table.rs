@@ -11,8 +11,8 @@ use crate::view::MessageView;
 use crate::wire::{FieldNumber, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Memory for one listed level, in bytes: the level itself, and a share of the map entry with the
-/// tensor's path.
+/// Memory for one listed level, in bytes. Includes a part of the map entry that all levels of a
+/// tensor share.
 const LEVEL_MEMORY: usize = 256;
 
 /// The locations of the LoD levels in a message, by the paths of their tensors.
@@ -31,7 +31,7 @@ enum Level {
 }
 
 impl LodTable {
-    /// Finds the levels of all tensors, without reading their offsets.
+    /// Finds the LoD levels of all tensors, without reading the levels' offsets.
     pub(super) fn list(view: &MessageView<'_>, rule: &LodRule) -> Result<LodTable> {
         let query = PathQuery::parse(rule.levels, view.descriptor())?;
         let mut levels: HashMap<FieldPath, Vec<Level>> = HashMap::new();

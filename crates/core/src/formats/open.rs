@@ -116,9 +116,9 @@ impl Registry {
         Ok(input.is_chunked()? && !self.is_claimed(input))
     }
 
-    /// Returns true if a format is certain that a record file belongs to it, so that the file isn't
-    /// a message in chunks. A file with a trailer is a message in chunks, even if a format
-    /// recognizes its first chunk.
+    /// Returns true if a format is certain that a record file belongs to it, and the file has no
+    /// trailer. A file with a trailer is a message in chunks, even if a format recognizes its first
+    /// chunk.
     fn is_claimed(&self, input: &Candidate<'_>) -> bool {
         let surest = self.surest(input);
         surest.is_some_and(|(sure, _)| sure == Confidence::Certain)
@@ -228,7 +228,8 @@ impl Registry {
         Ok(opened.found_by(*self, None))
     }
 
-    /// Returns the format of an input. A type set in the options takes precedence over the input.
+    /// Returns the format of an input, given the recognized format. If the options set a type,
+    /// returns a format whose inputs may be messages of this type.
     fn format_of(
         &self,
         recognized: Option<&'static dyn Format>,

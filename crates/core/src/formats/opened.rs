@@ -40,7 +40,7 @@ use crate::{Error, ErrorKind, Result};
 pub struct Opened {
     message: Option<Message>,
     archive: Option<Box<dyn Archive>>,
-    /// Archive that provides some of the message's bytes, and checks their checksums.
+    /// Archive that provides some of the message's bytes, and verifies their checksums.
     checked_by: Option<Box<dyn Archive>>,
     /// True if reading the bytes of the message verifies their checksums.
     is_checked_when_read: bool,
@@ -56,9 +56,9 @@ pub struct Opened {
     /// Formats whose rules apply to the content.
     registry: Registry,
     options: OpenOptions,
-    /// The tensors in the message, once listed.
+    /// The tensors in the message; unset until they are listed.
     table: OnceLock<TensorTable>,
-    /// The LoD of the tensors in the message, once listed.
+    /// The LoD of the tensors in the message; unset until the first request.
     lods: OnceLock<LodTable>,
 }
 
@@ -397,8 +397,8 @@ impl Opened {
         self.options.threads
     }
 
-    /// Reads the whole input. Checks all checksums if the input is in chunks or its format has
-    /// checksums; otherwise checks the structure.
+    /// Reads the whole input. Verifies all checksums if the input is in chunks or its format has
+    /// checksums; otherwise checks only the structure.
     ///
     /// # Errors
     ///

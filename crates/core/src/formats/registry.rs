@@ -22,7 +22,7 @@ impl Registry {
         Registry { formats }
     }
 
-    /// Returns the formats, in order.
+    /// Returns the formats, in the order given to [`new`](Self::new).
     pub fn formats(&self) -> &'static [&'static dyn Format] {
         self.formats
     }

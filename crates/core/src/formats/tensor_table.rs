@@ -26,7 +26,7 @@ pub(super) struct TensorTable {
     /// Index of each tensor in `tensors`, by the tensor's name, and also by the tensor's path
     /// unless the path is another tensor's name.
     by_name: HashMap<String, usize>,
-    /// The message that contains the tensors. Their places are byte ranges of this message.
+    /// The message that contains the tensors.
     message: MessageReader,
 }
 
@@ -119,9 +119,9 @@ impl TensorTable {
 /// A tensor, its byte range in the message, and the buffer to fill.
 type Placed<'w, 'b> = (&'w TensorInfo, Range<u64>, &'b mut [u8]);
 
-/// Reads tensors from a file in chunks, and returns the tensors that are still to be read by
-/// position. Chunks that are needed entirely, or almost entirely, are read once for all tensors.
-/// The checksums of other chunks are verified once while the input is open.
+/// Reads those tensors in a file in chunks that make up all or most of their chunks. Each of these
+/// chunks is read once for all tensors. Returns the other tensors, which the caller then reads by
+/// position. The checksums of their chunks are verified once while the input is open.
 fn read_chunks<'w, 'b>(
     merged: &MergedMessage<Shared>,
     placed: Vec<Placed<'w, 'b>>,

@@ -29,7 +29,7 @@ pub(crate) struct ChunkTreeOptions<'a> {
 struct Builder<'a> {
     tree: ChunkTree,
     options: ChunkTreeOptions<'a>,
-    /// Chunks with their nodes, in the order in which the message lists them.
+    /// Chunks with their nodes, in the order in which the `ChunkedMessage` lists the chunks.
     chunks: Vec<(NodeId, ChunkRef)>,
     hashes: RandomState,
     /// Nodes, keyed by the hash of their parent and step or, after a collision, by the next free

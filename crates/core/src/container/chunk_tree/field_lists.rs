@@ -89,8 +89,8 @@ struct Merged<'a> {
     /// For each node, true if a chunk below the node was merged.
     is_above: Vec<bool>,
     /// For each node, the highest field number among its singular fields with merged chunks. A
-    /// chunk of a field with a lower number must not follow, since fields in one oneof supersede
-    /// each other.
+    /// chunk of a field with a lower number must not follow: the last member of a oneof supersedes
+    /// the others, so the order of the fields matters.
     latest: Vec<u32>,
     chunks: Vec<(NodeId, ChunkRef)>,
 }

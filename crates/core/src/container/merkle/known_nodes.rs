@@ -105,7 +105,7 @@ mod tests {
     use super::super::levels::nodes_above;
     use super::*;
 
-    /// Returns the nodes of a tree, and its root.
+    /// Returns all nodes of a tree with these leaves, and the hash of its root.
     fn tree(leaves: &[Hash]) -> (HashMap<Node, Hash>, Hash) {
         let hashing = Hashing::new().unwrap();
         let mut nodes = HashMap::new();

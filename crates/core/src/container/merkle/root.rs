@@ -83,8 +83,8 @@ impl MerkleRoot {
         &self.0
     }
 
-    /// Computes the root of a file from its trailer, serialized and in one piece, and from the tree
-    /// in that trailer.
+    /// Computes the root of a file. `trailer` is the file's serialized trailer, in one piece;
+    /// `tree` is the `MerkleTree` in this trailer.
     pub(crate) fn of(trailer: &[u8], tree: &MerkleTree) -> Result<MerkleRoot> {
         let hashing = Hashing::new()?;
         let (chunks, metadata) = subtrees(tree)?;

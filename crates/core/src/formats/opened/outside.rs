@@ -22,8 +22,8 @@ impl Opened {
         &self.outside
     }
 
-    /// Fails if the message refers to files without including their bytes, for callers that need
-    /// the whole message.
+    /// Fails if the message refers to files without including their bytes. Callers that need the
+    /// whole message use this function.
     ///
     /// # Errors
     ///

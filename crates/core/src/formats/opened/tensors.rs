@@ -187,7 +187,7 @@ impl Opened {
         tensor_at(self.view()?, path, name, rule)
     }
 
-    /// Returns the rule for the tensor at a path, and the type of its message.
+    /// Returns the rule for the tensor at a path, and the type of the tensor's message.
     pub(in crate::formats) fn tensor_rule(
         &self,
         path: &FieldPath,
