@@ -224,9 +224,9 @@ pub trait Format: Debug + Send + Sync {
         None
     }
 
-    /// Returns true if messages of this type are views of several files, and not files themselves.
-    /// Default: false. If such a message is written to a chunked file, the file names the message's
-    /// type.
+    /// Returns true if messages of this type are assembled from several files, and are not files
+    /// themselves. Default: false. If such a message is written to a chunked file, the file
+    /// contains the name of the message's type.
     fn is_made_of_files(&self, message_type: &str) -> bool {
         let _ = message_type;
         false

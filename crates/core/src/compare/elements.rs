@@ -152,7 +152,8 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// Returns the bits of a number, as parsers interpret them for numbers of this kind.
+/// Returns the bits of a number of this kind. Like a parser, drops the upper bits of a 32-bit
+/// varint, and converts every non-zero bool to 1. Doesn't decode zigzag.
 pub(super) fn number<I: Input>(
     cursor: &mut WireCursor<I>,
     value: &Range<u64>,

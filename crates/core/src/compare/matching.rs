@@ -61,9 +61,9 @@ pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>
     Some(matches)
 }
 
-/// Matches elements by content. Omits equal elements. Elements that occur once in each list, and in
-/// the same order, divide the lists. The elements between two dividing elements are matched in
-/// order.
+/// Matches the elements of two lists by content. Elements that occur exactly once in each list, and
+/// in the same order in both, divide the lists into parts. The elements of each part are matched in
+/// order. Omits the dividing elements, and equal elements at the beginning and end of a part.
 pub(super) fn by_content(a: &[u64], b: &[u64]) -> Vec<Match> {
     let (once_in_a, once_in_b) = (once(a), once(b));
     let common = a.iter().enumerate().filter_map(|(at, content)| {

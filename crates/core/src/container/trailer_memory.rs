@@ -33,7 +33,8 @@ impl Part {
     }
 
     /// Returns the memory for one message of this type, in bytes. Includes unused capacity, and the
-    /// message's structures in an open file, such as the record of a chunk and the nodes of a path.
+    /// structures that are built from the message when the file is opened, such as the record of a
+    /// chunk and the nodes of a path.
     fn cost(self) -> u64 {
         match self {
             Part::Metadata | Part::Version | Part::ChunkedMessage | Part::MapKey => 64,

@@ -99,7 +99,7 @@ pub struct Rewritten {
     pub chunks: usize,
     /// Number of chunks copied without being encoded again.
     pub copied: usize,
-    /// Size of the new file, in bytes, including the other files that it names.
+    /// Total size of the new file and of the other files that it names, in bytes.
     pub size: u64,
     /// The files that contain chunks, except the main file, in the order in which the trailer
     /// numbers them.

@@ -400,7 +400,7 @@ impl Search<'_> {
         lost
     }
 
-    /// Returns the number of a field's elements before a slice; `None` if unknown.
+    /// Returns the number of elements that a field has before a slice; `None` if unknown.
     fn elements_in_front(
         &self,
         path: &FieldPath,

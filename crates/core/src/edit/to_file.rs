@@ -11,8 +11,8 @@ use crate::split::{Commit, DonePart, WrittenFile, parts_beside};
 use record_file::ReadAt;
 use std::path::Path;
 
-/// Writes a file, and other files next to it if needed. Either all files appear complete, the main
-/// file last, or no file appears. Removes leftovers of an earlier split.
+/// Writes a file, and other files next to it if needed. Either all files appear, and are complete,
+/// or no file appears. The main file appears last. Removes leftovers of an earlier split.
 pub(super) fn write<S: ReadAt>(
     file: &ChunkedFile<S>,
     target: &Path,

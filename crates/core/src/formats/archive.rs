@@ -134,7 +134,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Creates an entry with this name and size.
+    /// Creates an entry with this name, size (in bytes) and location.
     pub fn new(name: impl Into<String>, bytes: u64, location: Location) -> Entry {
         Entry {
             name: name.into(),

@@ -1,4 +1,4 @@
-//! Reading contiguous tensors in an open input, and many tensors at once.
+//! Locating contiguous tensors in files, and reading many tensors or strings at once.
 
 use std::ops::Range;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The tensors in a message: locating each, and reading many at once.
+//! A table of the tensors in a message, which locates each tensor and reads many tensors at once.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
