@@ -15,8 +15,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::names::EnumNames;
 use crate::shape::{FieldShape, MessageShape, Scalar, Shape, Slot};
 
-/// Maximum nesting depth of messages in a column. Parquet readers support fewer levels of nesting
-/// than protobuf parsers do.
+/// Maximum nesting depth of messages in a column.
 const MAX_DEPTH: usize = 32;
 
 /// The fields to read from messages of one type, and the requested columns.

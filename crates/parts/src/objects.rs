@@ -175,8 +175,8 @@ pub(super) type NamedObject<'a> = (&'a str, &'a Arc<dyn Objects>);
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if `path` is a URL, and the caller has provided no access to
-/// stores.
+/// [`ErrorKind::InvalidConfig`] if `path` is a URL and not also the path of an existing file, and
+/// the caller has provided no access to stores.
 pub(super) fn found<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<NamedObject<'a>>> {
     let name = path.to_str().unwrap_or_default();
     match stores {
