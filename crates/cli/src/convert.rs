@@ -118,8 +118,8 @@ fn failure(opened: &Opened, target: &Path, error: &Error) -> Failure {
     Failure::of(folder.unwrap_or(opened.input()), error)
 }
 
-/// Converts a SavedModel folder to another form, in the folder `target` or, if it is `None`, in
-/// place.
+/// Converts a SavedModel folder to another form. Writes the result to the folder `target`. If
+/// `target` is `None`, converts the folder in place.
 pub(crate) fn saved_model(
     folder: &Path,
     target: Option<&Path>,

@@ -1,4 +1,4 @@
-//! Replacing internal paths in reports and errors by the names that the user gave.
+//! Replacing internal paths in reports and errors with the names that the user gave.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -122,8 +122,8 @@ impl Failure {
         }
     }
 
-    /// Converts an error from the library about one of two files. If the error names neither, the
-    /// message names both.
+    /// Converts a library error about one of two files to a failure. If the error names neither
+    /// file, the failure's message names both.
     pub(crate) fn of_either(files: [&Path; 2], error: &Error) -> Self {
         let message = by_given_names(&error.to_string());
         let is_named = |file: &&Path| names(&message, &shown(file));
@@ -164,7 +164,7 @@ impl Failure {
         }
     }
 
-    /// Converts an error from the library about the file `path`.
+    /// Converts a library error about the file `path` to a failure.
     pub(crate) fn of(path: &Path, error: &Error) -> Self {
         let exit = match error.kind() {
             ErrorKind::Io

@@ -209,7 +209,8 @@ pub(crate) fn with_meant_in(input: &Input, path: &str, error: Error) -> Error {
     }
 }
 
-/// Converts an error about a path in an input. If possible, suggests a similar path.
+/// Converts an error about a path in an input to a failure. If possible, the failure suggests a
+/// similar path.
 pub(crate) fn failure(input: &Input, path: &str, error: &Error) -> Failure {
     let failure = Failure::of(input.file(), error);
     match (error.kind(), input.descriptor()) {
@@ -312,7 +313,7 @@ fn write_json(json: &Value, format: GetFormat, sink: &mut dyn Write) -> Result<(
     Ok(sink.write_all(b"\n")?)
 }
 
-/// Returns the number of bytes after which strings and bytes are cut.
+/// Returns the number of bytes after which a string or bytes value is cut.
 fn shown_up_to(args: &GetArgs) -> usize {
     let most = args.max_value.and_then(|most| usize::try_from(most).ok());
     most.unwrap_or(usize::MAX)
@@ -337,8 +338,8 @@ fn tensor<'a>(view: &MessageView<'a>, path: &FieldPath) -> Result<TensorReader<'
     tensor_at(view.clone(), path, text, rule)
 }
 
-/// Returns a reader for the tensor with this name, as NumPy needs it: strings are padded to the
-/// length of the longest one.
+/// Returns a reader for the tensor with this name. Strings are padded to the length of the longest
+/// one, as NumPy requires.
 fn array<'a>(opened: &'a Opened, name: &str) -> Result<TensorReader<'a>, Error> {
     let path = match opened.archive() {
         Some(_) => None,

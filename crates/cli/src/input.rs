@@ -56,7 +56,8 @@ impl Input {
         self.place.folder.as_deref()
     }
 
-    /// Returns the folder, if the argument is a folder, and otherwise the file with the input.
+    /// Returns the path of the folder if the argument is a folder, and otherwise the path of the
+    /// file that contains the input.
     pub(crate) fn path(&self) -> &Path {
         self.place.path()
     }

@@ -103,7 +103,7 @@ pub use terminal::Terminal;
 /// The outcome of a command, which determines its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Success; status 0.
+    /// The command succeeded; status 0.
     Done,
     /// The data is invalid, can't be split, or differs from other data; status 1.
     Bad,

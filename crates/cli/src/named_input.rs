@@ -251,7 +251,8 @@ pub fn convert_named(
     Ok(ConvertedNamed::SavedModel(report))
 }
 
-/// Returns the main file of a folder in a known format. Any other name is returned unchanged.
+/// Returns the path of the folder's main file if `name` is a folder in a known format. Any other
+/// name is returned unchanged.
 pub(crate) fn file_of(name: &Path) -> PathBuf {
     let mut name = name.to_owned();
     name_file(&mut name);

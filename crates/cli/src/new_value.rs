@@ -56,7 +56,8 @@ fn parse(text: &str, message: &MessageDescriptor) -> Result<DynamicMessage, Stri
     Ok(parsed)
 }
 
-/// Returns the name that a schema has for a kind of value.
+/// Returns the name that a kind of value has in a schema, such as `int32` or the full name of a
+/// message type.
 fn name(kind: &TargetKind) -> String {
     match kind {
         TargetKind::Scalar(prost_reflect::Kind::Enum(values)) => values.full_name().to_owned(),

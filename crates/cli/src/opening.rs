@@ -54,7 +54,7 @@ impl<'a> Opening<'a> {
         Opening::new(schema, shards.limits(), objects)
     }
 
-    /// Creates options from the arguments that all reading commands have.
+    /// Creates options from the arguments for reading a message, which several commands share.
     pub(crate) fn of(reading: &'a ReadingArgs, objects: &OpenObjects) -> Opening<'a> {
         let mut opening = Opening::new(&reading.schema, reading.limits(), objects);
         opening.options = opening.options.assume_plain(reading.assume_plain);
@@ -169,7 +169,7 @@ impl<'a> Opening<'a> {
         Ok(input)
     }
 
-    /// Removes the companion options, for an input that they don't apply to.
+    /// Removes the companion options. Use this for an input to which these options don't apply.
     pub(crate) fn alone(mut self) -> Self {
         self.schema.to_mut().companion = CompanionArgs::default();
         self
@@ -200,7 +200,7 @@ pub(crate) fn open_bytes(place: Place, objects: &OpenObjects) -> Result<Input, F
 
 /// Returns true if the type `root` declares the first fields of a message.
 fn looks_like(opened: &Opened, root: &MessageDescriptor) -> bool {
-    /// Maximum number of fields to look up.
+    /// Maximum number of the message's fields to look up in the type.
     const FIELDS: usize = 64;
     let typed = opened.reading_options().descriptor(root.clone());
     let Ok(view) = opened.view_with(typed) else {

@@ -14,7 +14,7 @@ use crate::progress::ProgressLine;
 use crate::sanitize::{self, one_line};
 use crate::terminal::Terminal;
 
-/// Size at which a part of a long result is printed, in bytes.
+/// Size, in bytes, at which the next part of a long JSON list is printed.
 const PIECE: usize = 64 << 10;
 
 /// The destination of a command's results, notes and errors.
@@ -337,7 +337,7 @@ pub(crate) fn hex(crc32c: u32) -> String {
     format!("{crc32c:08x}")
 }
 
-/// Returns the text for a path in a table, in which the empty path needs a visible name.
+/// Returns the text that represents a path in a table. For the empty path, this is `.`.
 pub(crate) fn shown_path(path: &str) -> String {
     if path.is_empty() {
         ".".to_owned()

@@ -66,8 +66,8 @@ fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     Some((target, printed.force, read))
 }
 
-/// Returns the files that the arguments may refer to. An argument may be the name of a file, the
-/// name without its extension, or a folder that contains a model.
+/// Returns the files to which the arguments `read` may refer. An argument may be the name of a
+/// file, the name without its extension, or a folder that contains a model.
 pub(crate) fn made_from<'p>(read: impl IntoIterator<Item = &'p Path>) -> MadeFrom {
     let meant = read.into_iter().flat_map(|path| {
         let model = path.join(MODEL_STEM);
@@ -79,7 +79,7 @@ pub(crate) fn made_from<'p>(read: impl IntoIterator<Item = &'p Path>) -> MadeFro
     MadeFrom::files(meant.filter(|path| path.is_file()))
 }
 
-/// Fails if the output `target` is the input `read`, or is in the folder `read`.
+/// Fails if the output `target` is the input `read` or, if `read` is a folder, is inside it.
 fn check_apart(read: &Path, target: &Path) -> Result<(), Failure> {
     if read == Path::new(STANDARD) {
         return Ok(());

@@ -28,7 +28,8 @@ pub(crate) fn only_chunked(verb: &str) -> Failure {
     Failure::usage(format!("hosts can only share the {verb} of a .cpb file"))
 }
 
-/// Returns a planner for at most the given number of parts, or for [`DEFAULT_PARTS`].
+/// Returns a planner for at most the given number of parts. If no number is given, the maximum is
+/// [`DEFAULT_PARTS`].
 fn planner(parts: Option<NonZeroUsize>) -> Planner {
     Planner::new(parts.unwrap_or(DEFAULT_PARTS)).objects(remote::stores())
 }

@@ -27,8 +27,8 @@ pub(crate) const STANDARD: &str = "-";
 /// The location of an input.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// File that contains the message. If the message is assembled from several files, the
-    /// argument.
+    /// Path of the file that contains the message. If the message is assembled from several files,
+    /// this is the argument itself.
     pub(crate) file: PathBuf,
     /// Folder that the argument names, if one of the folder's files contains the message; otherwise
     /// `None`.
@@ -46,12 +46,13 @@ impl Place {
         }
     }
 
-    /// Returns the folder, if the argument is a folder, and otherwise the file with the input.
+    /// Returns the path of the folder if the argument is a folder, and otherwise the path of the
+    /// file that contains the input.
     pub(crate) fn path(&self) -> &Path {
         self.folder.as_deref().unwrap_or(&self.file)
     }
 
-    /// Returns the input as a candidate for formats to examine and open.
+    /// Returns the input as a candidate, which formats can examine and open.
     pub(crate) fn candidate(&self, objects: &OpenObjects) -> Result<Candidate<'_>, Failure> {
         let failed = |error: Error| Failure::of(&self.file, &error);
         if remote::is_url(&self.file) {

@@ -90,7 +90,7 @@ impl ProgressLine {
         }
     }
 
-    /// Clears the line for good.
+    /// Clears the line. It isn't shown again.
     pub(crate) fn end(&self) {
         if let Some(mut state) = self.0.as_ref().and_then(|shared| shared.state.lock().ok()) {
             state.clear();

@@ -35,7 +35,7 @@ use crate::open_objects::{OpenObjects, open};
 use crate::output::Output;
 use arguments::{Arguments, InPlace, arguments};
 
-/// Returns the arguments of a command that name inputs.
+/// Returns the arguments that name the command's inputs.
 pub(crate) fn inputs(command: &mut Command) -> Vec<&mut PathBuf> {
     arguments(command).inputs
 }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Maximum length of a message on one line, in characters. A name inside a message may be much
-/// longer.
+/// Maximum length of a message on one line, in characters. A longer message, such as one that
+/// contains a very long name, is shortened.
 const LONGEST_MESSAGE: usize = 2000;
 
 /// Returns true if a character changes the direction of the surrounding text.

@@ -119,8 +119,8 @@ fn folder_of(file: &Path) -> PathBuf {
     }
 }
 
-/// Converts an error from the compiler. The `Debug` output of a [`protox::Error`] contains the
-/// file, line and column.
+/// Converts an error from the compiler to a failure. The `Debug` output of a [`protox::Error`]
+/// contains the file, line and column.
 fn failure(file: &Path, error: &protox::Error, editions: &EditionSources) -> Failure {
     if !error.is_file_not_found() && error.file().is_none() {
         // An error about a source with an edition already contains the file, line and column.

@@ -102,7 +102,7 @@ fn check_unsplit(input: &Input, named: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Returns the prefix of the output for a file. Fails if the output is a folder.
+/// Returns the prefix of the output for an input that is a file. Fails if the output is a folder.
 pub(crate) fn prefix_for_file(input: &Path, output: &Path) -> Result<PathBuf, Failure> {
     if !output.is_dir() {
         return Ok(prefix_of(output));
@@ -316,7 +316,7 @@ impl Job {
         Ok(Report::of_plan(&plan, &self.source, output, written))
     }
 
-    /// Writes the file to an object in a store.
+    /// Writes the output file to an object in a store.
     fn to_store(
         &self,
         args: &SplitArgs,
@@ -355,7 +355,7 @@ impl Job {
         Ok(Exit::Done)
     }
 
-    /// Writes the file to standard output. Notes are printed to standard error.
+    /// Writes the output file to standard output. Notes are printed to standard error.
     fn stream(&self, args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
         let written = self
             .splitter
@@ -426,8 +426,8 @@ fn open(args: &SplitArgs, named: &Path, output: &Output<'_>) -> Result<Input, Fa
     opening(args, output).open(named)
 }
 
-/// Returns the message to split, from the file or as assembled by the input's format. Fails if the
-/// message's type is unknown.
+/// Returns the message to split, which is either the input file's content or assembled from several
+/// files by the input's format. Fails if the message's type is unknown.
 pub(crate) fn source(schema: &SchemaArgs, input: &Input) -> Result<Source, Failure> {
     if input.descriptor().is_none() && !input.is_archive() {
         let (file, example) = (shown(input.file()), Types::load(schema)?.example());

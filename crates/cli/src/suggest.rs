@@ -75,8 +75,8 @@ fn mended(typed: &str, root: &MessageDescriptor) -> Option<String> {
     (mended != typed).then_some(mended)
 }
 
-/// Splits a path into its steps. Each step is a field name, and the text in brackets after it, if
-/// any.
+/// Splits a path into its steps. Each step is a field name and the text in brackets that follows
+/// the name, if any.
 fn steps(typed: &str) -> Option<Vec<(&str, Option<&str>)>> {
     let (mut steps, mut rest) = (Vec::new(), typed);
     while !rest.is_empty() {

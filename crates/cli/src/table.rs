@@ -169,8 +169,8 @@ pub(crate) fn cell(text: impl AsRef<str>) -> String {
     shorten(&one_line(text.as_ref()), WIDEST)
 }
 
-/// Minimum width of a table's last column, in characters. On a narrow terminal, lines may therefore
-/// be too long.
+/// Minimum width of a table's last column, in characters. Because of this minimum, lines may be too
+/// long for a narrow terminal.
 const LEAST_LAST: usize = 16;
 
 /// Formats names and values, one pair per line.

@@ -18,8 +18,8 @@ impl Terminal {
         Terminal::default()
     }
 
-    /// Detects the terminal that this process prints to. If the variable `COLUMNS` is set, it
-    /// overrides the terminal's width.
+    /// Detects the terminal that this process prints to. If the environment variable `COLUMNS` is
+    /// set, it overrides the terminal's width.
     #[must_use]
     pub fn detect() -> Self {
         if !std::io::stdout().is_terminal() {
@@ -69,8 +69,9 @@ fn is_colored(variable: impl Fn(&str) -> Option<String>) -> bool {
     !is_unwanted && !is_dumb
 }
 
-/// Returns the width in `columns`, which is the variable `COLUMNS`, or else the terminal's own
-/// width. A width of 0, which some pseudo-terminals report, is ignored.
+/// Returns the width that the environment variable `COLUMNS` specifies, or otherwise the terminal's
+/// own width. `columns` is the variable's value, and `size` is the terminal's width. A width of 0,
+/// which some pseudo-terminals report, is ignored.
 fn width(columns: Option<&str>, size: Option<usize>) -> Option<usize> {
     let asked = columns.and_then(|columns| columns.trim().parse().ok());
     asked

@@ -32,12 +32,12 @@ use crate::size;
 use crate::suggest;
 use text::Look;
 
-/// Default limits for a table: the maximum number of elements in a field and of fields in a
-/// message, and the minimum size.
+/// Default limits for a table: the maximum number of elements to list for each field and of fields
+/// to list for each message, and the minimum size of a listed part.
 const TEXT: (usize, LeastSize) = (10, LeastSize::Millionths(10_000));
-/// Default limits for a picture, in the same form as [`TEXT`].
+/// Default limits for a picture. [`TEXT`] explains the two values.
 const PICTURE: (usize, LeastSize) = (200, LeastSize::Bytes(0));
-/// Default limits for a page, in the same form as [`TEXT`]. If a page becomes too large, fewer
+/// Default limits for a page. [`TEXT`] explains the two values. If a page becomes too large, fewer
 /// elements and fields are shown.
 const PAGE: (usize, LeastSize) = (5_000, LeastSize::Bytes(0));
 
@@ -151,7 +151,7 @@ fn show(
     Ok(Exit::Done)
 }
 
-/// The limits that the user requested; `None` for the default of the output format.
+/// The limits that the user requested. A limit that is `None` has the output format's default.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct AskedLimits {
     pub(crate) depth: Option<usize>,
@@ -171,8 +171,9 @@ impl AskedLimits {
         self.or(PAGE)
     }
 
-    /// Returns the limits, with the given defaults for limits that weren't requested. If a number
-    /// of parts or an order was requested, the default minimum size is 0.
+    /// Returns the limits, with the given defaults for limits that weren't requested. If the user
+    /// requested a maximum number of parts, or an order other than by size, the default minimum
+    /// size is 0.
     fn or(self, (top, least): (usize, LeastSize)) -> TreeLimits {
         let is_asked_for = self.top.is_some() || self.order != TreeOrder::Size;
         let least = if is_asked_for {
@@ -210,7 +211,8 @@ pub(crate) fn page(tree: &MeasuredTree, limits: TreeLimits) -> Result<String, Fa
     page::page(limits, |limits| tree.report(limits))
 }
 
-/// Returns the default limits of the requested format that shows the most parts.
+/// Returns the default limits of the output format that shows the most parts, among the requested
+/// formats.
 fn largest(args: &TreeArgs) -> (usize, LeastSize) {
     match (&args.html, &args.svg) {
         (Some(_), _) => PAGE,
@@ -257,7 +259,7 @@ fn query(path: &str, root: Option<&MessageDescriptor>) -> Option<PathQuery> {
     query.filter(|query| query.singular().0.as_path().is_none())
 }
 
-/// Converts an error about a path. If possible, suggests a similar path.
+/// Converts an error about a path to a failure. If possible, the failure suggests a similar path.
 fn failure(
     input: &Input,
     args: &TreeArgs,

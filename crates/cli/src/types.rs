@@ -73,7 +73,8 @@ impl Types {
     }
 
     /// Loads the schemas in the arguments, and finds the requested type. If no schema is given and
-    /// the type isn't built in, uses the schema next to the input, if exactly one defines the type.
+    /// the type isn't built in, searches the schemas next to the input. If exactly one of these
+    /// schemas defines the type, uses this schema.
     pub(crate) fn load_for(args: &SchemaArgs, input: &Path) -> Result<Types, Failure> {
         let name = args.message.as_deref().or(args.delimited.as_deref());
         let unknown = name.filter(|name| has_no_schema(args) && built_in(name).is_none());
@@ -120,12 +121,13 @@ impl Types {
         given.or_else(|| built_in(name))
     }
 
-    /// Returns the type that the user requested, if any.
+    /// Returns the type that the user requested; `None` if no type was requested.
     pub(crate) fn asked(&self) -> Option<&MessageDescriptor> {
         self.asked.as_ref()
     }
 
-    /// Returns the root of the sequence that the user requested, if any.
+    /// Returns the root of the sequence that `--delimited` requests; `None` if the option isn't
+    /// given.
     pub(crate) fn sequence(&self) -> Option<&Root> {
         self.sequence.as_ref()
     }

@@ -34,8 +34,8 @@ pub(crate) fn show(verbosity: u8) {
 /// A logger that prints each stage as a sentence.
 #[derive(Default)]
 struct StageLogger {
-    /// Text of the last warning. If an input is opened twice, its warning is still printed only
-    /// once.
+    /// Text of the last warning. A warning with the same text isn't printed again, since a command
+    /// may open an input twice.
     warned: Mutex<String>,
 }
 
@@ -136,7 +136,7 @@ impl Step {
     }
 }
 
-/// Returns the past tense for the name of a stage.
+/// Returns the past tense of the verb that describes a stage.
 fn verb(name: &str) -> &str {
     match name {
         "plan" => "planned",

@@ -3,17 +3,17 @@
 //! Each field is computed exactly as in TensorFlow 2.21's `CreateFingerprintDef`, including its
 //! peculiarities. For a `.pb`, the fields are hashes of the following data:
 //!
-//! | field | over |
+//! | field | hashed data |
 //! | --- | --- |
 //! | `saved_model_checksum` | the message in C++'s deterministic serialization |
 //! | `graph_def_program_hash` | the first meta graph's nodes, without the parts that differ between saves; no functions |
-//! | `signature_def_hash` | the first meta graph's signatures, by name |
-//! | `saved_object_graph_hash` | the first meta graph's concrete functions, by the number in their name |
-//! | `checkpoint_hash` | the bytes of `variables/variables.index`; 0 if there are none |
+//! | `signature_def_hash` | the first meta graph's signatures, sorted by name |
+//! | `saved_object_graph_hash` | the first meta graph's concrete functions, sorted by the number at the end of their names |
+//! | `checkpoint_hash` | the bytes of `variables/variables.index`; the field is 0 if the file can't be read |
 //!
 //! For a `.cpb`, the hashes also depend on how the model was split. They differ from the hashes of
 //! the same model as a `.pb`, and from those of the same model split differently; see `chunked.rs`.
-//! For some files that TensorFlow can read, it can't compute a fingerprint; see
+//! TensorFlow can't compute a fingerprint for some models that it can read; see
 //! [`FingerprintError::Refused`].
 
 mod chunked;

@@ -16,7 +16,7 @@ const MOST: u64 = 100;
 /// Maximum size of a name or signature, in bytes. Anything larger isn't read.
 const MAX_SIZE: u64 = 64 << 10;
 
-/// Field numbers on the paths to the listed values.
+/// Numbers of the fields on the paths to a model's properties.
 mod field {
     pub(super) const META_GRAPHS: u32 = 2;
     pub(super) const META_INFO: u32 = 1;

@@ -30,7 +30,7 @@ enum Unit {
 }
 
 impl ColumnsArgs {
-    /// Returns the first given option that applies only to tables.
+    /// Returns the first option that was given and applies only to tables; `None` if there is none.
     pub(crate) fn asked(&self) -> Option<&'static str> {
         [
             ("--columns", self.columns.is_some()),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Options for commands that print.
+/// Options for a command that prints a report, or writes it to a file.
 #[derive(Args, Debug)]
 pub(crate) struct OutputFileArgs {
     /// The file to write [default: standard output]

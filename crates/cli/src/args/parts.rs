@@ -38,7 +38,8 @@ pub(crate) struct PartsArgs {
     pub(crate) no_reread: bool,
 }
 
-/// The options allowed with `--plan`. All others are in the plan.
+/// The options that are allowed with `--plan`. The values of all other options are recorded in the
+/// plan.
 const WITH_PLAN: &[&str] = &[
     "plan",
     "part",
@@ -66,7 +67,8 @@ pub(crate) fn apart_from_plan(arg: Arg) -> Arg {
     }
 }
 
-/// Does the same as [`apart_from_plan`] for a command that reads a chunked file.
+/// Makes an option of a command that reads a chunked file conflict with `--plan`, unless
+/// [`WITH_PLAN`] or [`LIMITS`] contains the option.
 pub(crate) fn reading_apart_from_plan(arg: Arg) -> Arg {
     if LIMITS.contains(&arg.get_id().as_str()) {
         arg

@@ -48,7 +48,8 @@ pub(crate) struct SchemaArgs {
     pub(crate) given: Option<Vec<u8>>,
 }
 
-/// The format of an input and the file that belongs to it, if they can't be inferred.
+/// The format of an input, and the path of the input's program file. Both are needed only if they
+/// can't be inferred from the input's path.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CompanionArgs {
     /// Program of a parameters file, such as Paddle's, if it isn't in the same folder
@@ -66,7 +67,8 @@ pub(crate) struct CompanionArgs {
 }
 
 impl CompanionArgs {
-    /// Returns true if an option is set that can apply to only one of two inputs.
+    /// Returns true if one of these options is set. If a command has two inputs, the option may
+    /// apply to only one of them.
     pub(crate) fn is_named(&self) -> bool {
         self.program.is_some() || self.input_format.is_some()
     }

@@ -8,12 +8,13 @@ use proto_splitter::split::{
 
 use crate::size;
 
-/// Size of a bytes or string value that an option gives, in bytes; `None` for `none`. The `Option`
-/// is wrapped, since clap would treat a plain `Option` as an optional argument.
+/// Argument of an option that limits the size of bytes and string values, in bytes; `None` for
+/// `none`. The `Option` is wrapped, since clap would treat a plain `Option` as an optional
+/// argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValueSize(pub(crate) Option<u64>);
 
-/// Size that is commonly quoted as the limit of protobuf readers, in bytes. A chunk must be
+/// Size, in bytes, that is commonly quoted as the limit of protobuf readers. A chunk must be
 /// slightly smaller.
 const TWO_GIB: u64 = 2 << 30;
 

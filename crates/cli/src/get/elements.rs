@@ -86,7 +86,7 @@ pub(super) fn write_all(
     Ok(count)
 }
 
-/// The type of the values to print, and the way to print them.
+/// The type of the values to print, and their output format.
 struct Printing {
     shape: Shape,
     format: GetFormat,
@@ -194,7 +194,7 @@ struct Printed {
     text: Vec<u8>,
     /// Number of values in `text`.
     count: u64,
-    /// Error about the value after those in `text`; `None` if the whole batch was printed.
+    /// Error about the first value that couldn't be printed; `None` if the whole batch was printed.
     failed: Option<Error>,
 }
 

@@ -69,7 +69,7 @@ fn quoted(text: &str, out: &mut Vec<u8>) -> Result<(), Error> {
     serde_json::to_writer(sanitize::JsonWriter(out), text)
 }
 
-/// A serializer for the elements of a list.
+/// A serializer for the elements of a JSON list.
 struct List<'a> {
     out: &'a mut Vec<u8>,
     most: usize,
@@ -96,8 +96,8 @@ impl SerializeSeq for List<'_> {
     }
 }
 
-/// A serializer for the entries of an object. Entries are appended in any order, and sorted at the
-/// end.
+/// A serializer for the entries of a JSON object. Entries are appended in any order, and sorted at
+/// the end.
 struct Object<'a> {
     out: &'a mut Vec<u8>,
     most: usize,
@@ -105,8 +105,8 @@ struct Object<'a> {
     entries: Vec<Entry>,
 }
 
-/// The positions of an object's entry in the buffer: the range of the key, from the opening quote
-/// up to the closing quote (exclusive), and the end of the entry.
+/// The position of a JSON object's entry in the buffer. `key` is the range of the key with its
+/// opening quote, but without its closing quote. `end` is the end of the entry.
 struct Entry {
     key: Range<usize>,
     end: usize,

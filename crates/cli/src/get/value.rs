@@ -104,8 +104,8 @@ pub(super) enum Shape {
 /// The type of a message to print.
 pub(super) struct MessageShape {
     descriptor: MessageDescriptor,
-    /// Maximum size of an encoded message that is decoded without first checking how much memory
-    /// decoding needs, in bytes.
+    /// Maximum size, in bytes, of an encoded message that is decoded without first checking how
+    /// much memory decoding needs.
     unchecked: usize,
 }
 
@@ -283,7 +283,7 @@ fn scalar(value: &[u8], kind: &Kind, holder: &Holder) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// The message type that declares a value's field, and the field.
+/// The field that contains a value, and the message type that declares the field.
 pub(super) struct Holder {
     message: MessageDescriptor,
     number: FieldNumber,

@@ -1,4 +1,4 @@
-//! Merging a message that is assembled from several files into one file.
+//! Merging the several files of a message into one file.
 
 use std::path::Path;
 

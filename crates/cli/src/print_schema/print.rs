@@ -526,8 +526,8 @@ fn bracketed(options: &[(String, String)]) -> String {
     format!(" [{}]", options.join(", "))
 }
 
-/// Returns the index of the oneof that contains a field in the source; `None` if there is none. The
-/// synthetic oneof of an `optional` field doesn't count.
+/// Returns the index of the oneof in which the source declares a field; `None` if the field isn't
+/// in a oneof. The synthetic oneof of an `optional` field doesn't count.
 fn real_oneof(field: &FieldDescriptorProto) -> Option<i32> {
     field.oneof_index.filter(|_| !field.proto3_optional())
 }

@@ -19,7 +19,7 @@ use crate::open_objects::{OpenObjects, only_files};
 use crate::output::Output;
 use arguments::arguments;
 
-/// Returns the arguments of a command that name inputs.
+/// Returns the arguments that name the command's inputs.
 pub(crate) fn inputs(command: &mut Command) -> Vec<&mut PathBuf> {
     arguments(command).inputs
 }

@@ -1,4 +1,4 @@
-//! The arguments of each command that name inputs and outputs.
+//! Finding the arguments that name a command's inputs and outputs.
 
 use std::path::{Path, PathBuf};
 
@@ -27,13 +27,13 @@ pub(super) enum InPlace {
     Nothing,
     /// Chunked files only.
     Chunked,
-    /// Chunked files, and files of a format that doesn't require local files.
+    /// Chunked files, and files whose format doesn't require local files.
     Opened,
     /// Any file. A file that isn't chunked is read as a message in one piece.
     Message,
 }
 
-/// Returns the arguments of a command that name inputs and outputs.
+/// Returns the arguments that name the command's inputs and outputs.
 pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     let (mut in_place, mut replaces) = (InPlace::Nothing, false);
@@ -209,10 +209,10 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
     }
 }
 
-/// Returns the kind of remote input that is read in place by a command that supports all formats.
-/// With `--program` or `--input-format`, only chunked files are read in place. Other inputs are
-/// first copied to local files, since a companion has to be next to the input, and the format may
-/// require local files.
+/// Returns the kind of remote input that a command that supports all formats reads in place. With
+/// `--program` or `--input-format`, only chunked files are read in place. Other inputs are first
+/// copied to local files, since a companion has to be next to the input, and the format may require
+/// local files.
 fn opened(schema: &SchemaArgs) -> InPlace {
     let companion = &schema.companion;
     match (&companion.program, &companion.input_format) {

@@ -14,8 +14,9 @@ const EXTENSIONS: [&str; 2] = ["desc", "binpb"];
 /// contain another message.
 const LARGEST: u64 = 16 << 20;
 
-/// Maximum number of files to inspect in a folder, and maximum number of schemas to read.
+/// Maximum number of files to inspect in a folder.
 const MOST_FILES: usize = 10_000;
+/// Maximum number of schemas to read.
 const MOST_SCHEMAS: usize = 32;
 
 /// Finds a compiled schema in the input's folder for which `fits` returns true. Returns the

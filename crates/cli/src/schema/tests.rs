@@ -31,7 +31,8 @@ fn compiled(proto: Vec<PathBuf>, folder: PathBuf) -> Result<DescriptorPool, Fail
     })
 }
 
-/// Returns options as text, without features, since language-specific features are removed.
+/// Returns options as text, without features. These can't be compared, since compiling a source
+/// with an edition removes its language-specific features.
 fn shown(mut options: DynamicMessage) -> String {
     options.clear_field_by_name("features");
     options.to_string()

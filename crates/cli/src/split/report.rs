@@ -31,7 +31,7 @@ pub(super) struct Report {
     /// Path of the removed file that had the output's prefix, but the extension `.pb` instead of
     /// `.cpb` or vice versa; `None` if no such file was removed.
     pub(super) removed: Option<String>,
-    /// Paths of the other files that an earlier split wrote and that were removed.
+    /// Paths of the removed files of an earlier split, except for the file in `removed`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) removed_files: Vec<String>,
     /// Files with chunks, except the main file.

@@ -12,9 +12,9 @@ use super::{cut, quoted};
 const MAX_DEPTH: usize = 100;
 
 /// Writes a value with the wire type `wire`, or a whole message if `wire` is `None`. Fields are
-/// printed in their encoded order, with their numbers as names. Strings and bytes are cut after
-/// `most` bytes. Numbers are printed in their encoded form. A length-delimited value is printed as
-/// a message if it looks like one.
+/// printed in the order in which they are encoded, with their numbers as names. Strings and bytes
+/// are cut after `most` bytes. Numbers are printed in their encoded form. A length-delimited value
+/// is printed as a message if it looks like one.
 ///
 /// # Errors
 ///

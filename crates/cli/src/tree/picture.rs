@@ -31,7 +31,8 @@ const CHARACTER: f64 = 7.0;
 
 const STYLE: &str = include_str!("assets/picture.css");
 
-/// A part of a field that has its own rectangle: a nested field, a member, or several small parts.
+/// A part of a field for which a rectangle is drawn: a nested field, a member (element or map
+/// entry), or several small parts together.
 enum Part<'a> {
     Field(&'a TreeField),
     Member(&'a TreeMember),

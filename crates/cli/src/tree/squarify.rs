@@ -14,8 +14,8 @@ impl Rect {
         self.width * self.height
     }
 
-    /// Returns what is left of the rectangle inside a margin, whose width is `top` at the top, and
-    /// `side` at the other sides; `None` if nothing is left.
+    /// Returns the rectangle without its margin; `None` if the margin covers all of it. The
+    /// margin's width is `top` at the top, and `side` at the other sides.
     pub(super) fn inset(&self, side: f64, top: f64) -> Option<Rect> {
         let inner = Rect {
             x: self.x + side,

@@ -6,10 +6,11 @@ use crate::sanitize::one_line;
 use crate::size;
 use crate::table::{Align, Table};
 
-/// A line of the table: the text of its columns, and its share.
+/// A line of the table: the text of each column, and the share that the bar shows.
 struct Line {
     cells: [String; 5],
-    /// Share of the total size, for the bar; `None` for the sum of omitted parts.
+    /// Share of the total size, which the bar shows; `None` for the line that sums up omitted
+    /// parts.
     share: Option<f64>,
     label: String,
 }
@@ -92,7 +93,7 @@ fn bar(share: f64) -> String {
     format!("{}{last}", "█".repeat(eighths / 8))
 }
 
-/// Adds escape sequences to a table for a bold header and colored bars.
+/// Returns the table with escape sequences that make the header bold and color the bars.
 fn colored(text: &str) -> String {
     let is_bar = |c: char| c == '█' || EIGHTHS.iter().any(|part| part.starts_with(c));
     let mut lines = text.lines();
@@ -145,7 +146,8 @@ pub(super) fn chunks(listed: &[u64], more: bool) -> String {
 
 /// Appends the lines below a field: first its members (elements or map entries), then its nested
 /// fields. The sizes of the members add up to the field's size, and so do the sizes of the nested
-/// fields and the field's own bytes. Therefore, members have a different style of line.
+/// fields and the field's own bytes. To show that these are two separate sums, the lines of members
+/// have a different style.
 fn field_lines(field: &TreeField, indent: &str, full_paths: bool, lines: &mut Vec<Line>) {
     let members: &[TreeMember] = if only_member(field).is_some() {
         &[]
@@ -211,8 +213,8 @@ fn field_lines(field: &TreeField, indent: &str, full_paths: bool, lines: &mut Ve
     }
 }
 
-/// Returns the member of a field with a single value; `None` for other fields. Such a member has no
-/// separate line.
+/// Returns the only member (element or map entry) of a field with one value; `None` for other
+/// fields. The member is printed on the field's line.
 fn only_member(field: &TreeField) -> Option<&TreeMember> {
     match field.members.as_slice() {
         [only] if field.count == 1 => Some(only),

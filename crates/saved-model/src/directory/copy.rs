@@ -85,7 +85,8 @@ struct Visited {
 
 impl Visited {
     /// Enters the folder at `from`, whose canonical path is `real`. Fails if the folder has been
-    /// visited too often: otherwise, a few links to folders with more links could fill the disk.
+    /// visited too often. Without this limit, a few links to folders with more links could fill the
+    /// disk.
     fn enter(&mut self, real: PathBuf, from: &Path) -> Result<()> {
         let count = self.count.entry(real.clone()).or_default();
         *count += 1;

@@ -83,9 +83,10 @@ pub struct MetaGraph {
 pub struct ModelVariable {
     /// Name of the variable.
     pub name: String,
-    /// Type of the elements; `None` in a TensorFlow 1 model, which doesn't record the type.
+    /// Type of the variable's elements; `None` in a TensorFlow 1 model, which doesn't record the
+    /// type.
     pub dtype: Option<DataType>,
-    /// Shape; `None` in a TensorFlow 1 model, which doesn't record the shape.
+    /// Shape of the variable; `None` in a TensorFlow 1 model, which doesn't record the shape.
     pub shape: Option<TensorShapeProto>,
     /// True if training changes the variable.
     pub trainable: bool,

@@ -33,8 +33,8 @@ pub enum ModelForm {
 }
 
 impl ModelForm {
-    /// All forms. If a folder has several model files, the one whose form is first in this list is
-    /// used.
+    /// All forms, in order of precedence. If a folder has several model files, the one whose form
+    /// comes first is used.
     pub(super) const ALL: [ModelForm; 3] = [ModelForm::Chunked, ModelForm::Plain, ModelForm::Text];
 
     /// Returns the extension of a model file in this form, without the dot.

@@ -126,8 +126,8 @@ fn named_parts(folder: &Path) -> Vec<PathBuf> {
     named.map(|file| folder.join(&file.path)).collect()
 }
 
-/// Returns the canonical path of the target. Fails if replacing the target would lose the input, or
-/// content that `force` doesn't permit replacing.
+/// Returns the canonical path of the target. Fails if replacing the target would destroy the input,
+/// or other content that `force` doesn't allow to be replaced.
 fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     let refuse = |kind, why: &str| Err(Error::new(kind, format!("{}: {why}", to.display())));
     let source = fs::canonicalize(from)?;
@@ -162,8 +162,8 @@ fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     }
 }
 
-/// Fails unless the non-empty folder `target` may be replaced: `force` is set, and the folder is a
-/// SavedModel. `named` is the path in error messages.
+/// Fails unless `force` is set and the non-empty folder `target` is a SavedModel, so that the
+/// folder may be replaced. `named` is the path that error messages show.
 fn check_replaceable(target: &Path, named: &Path, force: bool) -> Result<()> {
     let refuse = |kind, why| Err(Error::new(kind, format!("{}: {why}", named.display())));
     if !force {
@@ -181,7 +181,7 @@ fn has_model(folder: &Path) -> bool {
     ModelForm::ALL.iter().any(is_file)
 }
 
-/// Renames the finished folder `temporary` to `to`, and removes the folder that was there.
+/// Renames the finished folder `temporary` to `to`, and removes the previous folder at `to`.
 ///
 /// Checks the content of `to` again, since other content may have appeared while the new folder was
 /// written.
@@ -226,9 +226,9 @@ fn move_in_by(
 }
 
 /// Implements [`move_in`] on systems that can't swap folders. First renames the previous folder to
-/// [`aside`]. If the process is interrupted before the new folder is in place, the next run renames
-/// the previous folder back; until then, opening the model fails with an error that tells where the
-/// previous folder is.
+/// [`aside`]. If the process is interrupted before the new folder is renamed to `to`, the next run
+/// renames the previous folder back. Until then, opening the model fails with an error that has the
+/// path of the previous folder.
 fn move_in_by_turns(temporary: TempDir, to: &Path) -> Result<()> {
     let failed = |error: io::Error| Error::from(error).in_file(to);
     let aside = aside(to);
@@ -279,9 +279,9 @@ fn can_not(error: &io::Error) -> bool {
     unknown.contains(&error.kind())
 }
 
-/// Completes an interrupted [`move_in`]. If the previous folder was moved aside, moves it back or,
-/// if its replacement is already at `to`, removes the previous folder. Also removes finished
-/// folders that were never renamed to `to`.
+/// Completes an interrupted [`move_in`]. If the previous folder was renamed to [`aside`], removes
+/// it, or renames it back to `to` if the new folder isn't there yet. Also removes finished folders
+/// that were never renamed to `to`.
 fn recover(to: &Path) -> Result<()> {
     let aside = aside(to);
     if !aside.is_dir() && !has_detached(to) {
@@ -466,7 +466,8 @@ mod tests {
 
     #[test]
     fn what_was_put_out_and_is_no_model_comes_back() {
-        /// Swaps two folders, after replacing the model in `other` with a precious file.
+        /// Swaps two folders. If `other` has the old model, first replaces the model with a user's
+        /// file, so that the folder is no longer a SavedModel.
         fn late_exchange(one: &Path, other: &Path) -> io::Result<()> {
             let model = other.join("saved_model.pb");
             if model.is_file() && fs::read(&model)? == b"old" {

@@ -1,4 +1,5 @@
-//! Paths for replacing a folder in two steps: moving it aside, and renaming the new one.
+//! Paths for replacing a folder in two steps. First, the old folder is renamed; then, the new
+//! folder gets the old folder's name.
 
 use std::fs;
 use std::path::{Path, PathBuf};

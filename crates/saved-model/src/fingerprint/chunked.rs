@@ -159,7 +159,8 @@ fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
     }
 }
 
-/// Type of the message into which TensorFlow merges a chunk that is above the target field.
+/// Type of the message into which TensorFlow merges a chunk whose message contains the target
+/// field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MergedInto {
     GraphDef,
@@ -201,8 +202,9 @@ fn fields_hash<S: ReadAt>(
     Ok(hash)
 }
 
-/// Returns the type of the message at the path `tags`, which leads to a chunk above the target.
-/// Like TensorFlow, starts the path at the target's own message instead of the root.
+/// Returns the type of the message at the path `tags`, which is the path of a chunk whose message
+/// contains the target field. Like TensorFlow, resolves the path from the target's own message
+/// instead of the root.
 fn merged_into(tags: &[FieldIndex], into: MergedInto) -> Result<MergedInto> {
     match (tags.len(), into) {
         (0, _) => Ok(into),

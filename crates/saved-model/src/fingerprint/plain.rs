@@ -62,8 +62,8 @@ pub(super) fn first_meta_graph(
         .ok_or_else(|| FingerprintError::refused("it has no meta graph"))
 }
 
-/// Returns the hash of the graph as changed by TensorFlow's `SimpleDelete`, which empties the
-/// library and the versions. Both are then present even if they weren't before.
+/// Returns the hash of the graph as changed by TensorFlow's `SimpleDelete`. `SimpleDelete` sets the
+/// fields `library` and `versions` to empty messages, even if the graph doesn't have these fields.
 fn program_hash(
     canonical: &mut Canonical<'_>,
     meta_graph: &[Range<u64>],

@@ -1,5 +1,5 @@
-//! The parts of a graph that TensorFlow removes before hashing it, since they change each time a
-//! model is saved.
+//! The parts of a graph that TensorFlow removes before it hashes the graph, since they change each
+//! time a model is saved.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -43,7 +43,8 @@ pub(super) fn is_needed(file: &FileDescriptorProto) -> bool {
     })
 }
 
-/// Adds the features of an edition that express a field's proto2 label, type and options.
+/// Adds to `options` the features that express a field's proto2 label, type and `packed` option in
+/// an edition. Removes `packed` from `options`.
 pub(super) fn say_as_features(field: &FieldDescriptorProto, options: &mut Vec<(String, String)>) {
     let packed = options.iter().position(|(name, _)| name == "packed");
     let is_packed = packed.map(|at| options.remove(at).1 == "true");

@@ -282,7 +282,8 @@ impl Rewriter<'_> {
         (self.text_at(close) == "]").then_some((open, close))
     }
 
-    /// Removes those options in a statement's brackets that are features to remove.
+    /// Removes each option in a statement's brackets that is a language-specific feature or a
+    /// feature in [`DROPPED`].
     fn option_list(&mut self, statement: Range<usize>) {
         let Some((open, close)) = self.brackets(statement.clone()) else {
             return;
@@ -304,8 +305,8 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Returns true if an option is a feature to remove. For an option `features = { ... }`,
-    /// removes such features from the braces, and returns false.
+    /// Returns true if an option is a language-specific feature or a feature in [`DROPPED`]. For an
+    /// option `features = { ... }`, removes such features from the braces, and returns false.
     fn drops_option(&mut self, option: Range<usize>) -> bool {
         if self.text_at(option.start) != "features" {
             return false;

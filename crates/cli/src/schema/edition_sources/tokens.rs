@@ -5,7 +5,8 @@ use std::iter;
 /// A token of a `.proto` source. Comments and white space aren't tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token<'a> {
-    /// Identifier, number, string with its quotes, or a single other character.
+    /// Text of the token: an identifier, a number, a string with its quotes, or any other single
+    /// character.
     pub(super) text: &'a str,
     /// Offset of the token in the source, in bytes.
     pub(super) start: usize,
