@@ -76,8 +76,8 @@ pub use scalar_path::ScalarPath;
 pub use select::Selected;
 
 /// Maximum number of fields at the beginning of a message to check against the message's type. If
-/// the message has another type, usually the very first field doesn't fit. Checking many millions
-/// of fields would take seconds.
+/// the message has another type, usually the very first field already has an unexpected wire type.
+/// Checking many millions of fields would take seconds.
 const CHECKED_FIELDS: usize = 1 << 10;
 
 /// A view of a message, for reading some values without reading the whole message. Created by
@@ -171,9 +171,9 @@ impl<'a> MessageView<'a> {
         self.options.descriptor.as_ref()
     }
 
-    /// Fails if a field at the beginning of the message has a wire type that doesn't fit the
-    /// declared message type, which shows that the message has another type. Does nothing if no
-    /// type is declared, or if the file itself names its message type, which takes precedence.
+    /// Fails if the wire type of a field at the beginning of the message contradicts the declared
+    /// message type. Such a message has another type. Does nothing if no type is declared, or if
+    /// the file itself names its message type, which takes precedence.
     ///
     /// ```
     /// use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
@@ -190,8 +190,9 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`], with the field's name and offset, if a wire type doesn't fit;
-    /// the same kind if the checked fields break the wire format; damage in the chunk that is read.
+    /// [`ErrorKind::InvalidMessage`], with the field's name and offset, if a wire type contradicts
+    /// the declared type; the same kind if the checked fields break the wire format; damage in the
+    /// chunk that is read.
     pub fn check_type(&self) -> Result<()> {
         self.check_fields(CHECKED_FIELDS)
     }
@@ -412,7 +413,8 @@ impl<'a> MessageView<'a> {
         &self.options.progress
     }
 
-    /// Returns the location of the value at a path and of its field, for replacing the value.
+    /// Returns the locations of the value at a path and of the field that contains the value, for
+    /// replacing the value.
     pub(crate) fn place(&self, path: &FieldPath) -> Result<Place> {
         let (portion, Found { pieces, run, .. }) = self.locate_some(path)?;
         let invalid = |message| {

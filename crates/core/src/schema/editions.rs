@@ -41,7 +41,7 @@ mod field {
     pub(super) const MESSAGE_ENCODING: u32 = 5;
 }
 
-/// Values of the enums in descriptors.
+/// Numbers of enum values in descriptors.
 mod value {
     pub(super) const LABEL_REQUIRED: i32 = 2;
     pub(super) const LABEL_REPEATED: i32 = 3;

@@ -193,14 +193,14 @@ impl SpanList {
         self.push(source, range.start, range.end.saturating_sub(range.start));
     }
 
-    /// Appends all spans of another list. The sources of both lists must have the same numbers.
+    /// Appends all spans of another list. Each source must have the same number in both lists.
     pub fn append(&mut self, other: &SpanList) {
         for span in other.iter() {
             self.push_clipped(&span);
         }
     }
 
-    /// Appends the spans in these ranges of another list, in order.
+    /// Appends the parts of another list's message at these ranges, in order.
     pub(crate) fn append_ranges(&mut self, other: &SpanList, ranges: &[Range<u64>]) {
         for range in ranges {
             for span in other.parts(range.clone()) {

@@ -10,7 +10,8 @@ use crate::{Error, ErrorKind, Result};
 /// A builder that makes a [`SpanList`] by appending bytes and ranges of sources.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SpanListBuilder {
-    /// The list so far, in which the lengths of fields are empty pieces.
+    /// The list so far. It contains an empty piece at each position where the length of a field
+    /// will be inserted.
     list: SpanList,
     /// Fields that have begun and not ended, the innermost last.
     open: Vec<OpenField>,

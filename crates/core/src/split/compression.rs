@@ -27,8 +27,8 @@ pub const AUTO_LEAST_SAVING: usize = 8;
 pub enum ChunkCompression {
     /// Compression with zstd for each chunk in which zstd saves [enough](AUTO_LEAST_SAVING)
     /// according to a probe, and no compression for other chunks. Without the feature `zstd`, no
-    /// chunk is compressed. Floating-point weights usually save less, and are read several times
-    /// faster uncompressed; graphs and text save far more.
+    /// chunk is compressed. In floating-point weights, which are read several times faster
+    /// uncompressed, zstd usually saves less; in graphs and text, it saves far more.
     Auto {
         /// The zstd compression level.
         level: i32,
@@ -124,7 +124,7 @@ impl ChunkCompression {
     }
 }
 
-/// Returns true if zstd, the only compression of [`ChunkCompression::Auto`], is available.
+/// Returns true if zstd, the only compression that [`ChunkCompression::Auto`] uses, is available.
 fn has_zstd() -> bool {
     CompressionKind::Zstd.is_available()
 }

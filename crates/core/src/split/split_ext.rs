@@ -88,8 +88,8 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// The file appears complete or not at all. If the source itself is `PREFIX.pb` and nothing was
     /// cut, writes nothing. The source is never removed. With the option
-    /// [`always_chunked`](SplitOptions::always_chunked), an existing `PREFIX.pb` isn't removed,
-    /// either.
+    /// [`always_chunked`](SplitOptions::always_chunked), the file is `PREFIX.cpb` even if nothing
+    /// has to be cut, and an existing `PREFIX.pb` isn't removed.
     ///
     /// # Errors
     ///
@@ -129,10 +129,10 @@ pub trait SplitExt: ComposableSplitter {
     /// nothing was cut, the message is written unchanged.
     ///
     /// Writes the same bytes as a split to a file. Reads large uncompressed chunks twice, since the
-    /// hash of a chunk precedes the chunk. Chunks that are compressed before the preceding ones are
-    /// written are kept in memory or, if there are many, in temporary files. These need up to 512
-    /// MiB, or the size of the largest chunk if that is more. With more than one thread, an
-    /// additional thread does the writing.
+    /// hash of a chunk precedes the chunk. A chunk that is compressed before all earlier chunks are
+    /// written is held in memory or, if there are many such chunks, in a temporary file. Temporary
+    /// files need up to 512 MiB, or the size of the largest chunk if that is more. With more than
+    /// one thread, an additional thread does the writing.
     ///
     /// # Errors
     ///

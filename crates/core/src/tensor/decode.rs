@@ -518,7 +518,8 @@ impl<I: Input> OneByOne<'_, I> {
         Ok(())
     }
 
-    /// Writes the low `width` bytes of a value, the lowest first.
+    /// Writes the low `width` bytes of a value, the lowest first. If these bytes exceed the
+    /// tensor's size, ignores them if `fills_up` is true, and fails otherwise.
     fn value(&mut self, value: u64, width: usize, fills_up: bool) -> Result<()> {
         if self.left < width as u64 {
             // A format that allows missing elements also allows excess elements, which are ignored.

@@ -219,8 +219,8 @@ impl DType {
         self.row()?.4
     }
 
-    /// Returns the size in bytes of the units in which a change of the byte order reverses the
-    /// bytes. A unit is an element (1 byte if the element has 8 bits or less) or, in a complex
+    /// Returns the size in bytes of the units whose bytes are reversed when the byte order is
+    /// changed. A unit is an element (1 byte if the element has 8 bits or less) or, in a complex
     /// number, each of the two numbers. Returns `None` if the type has no fixed width.
     pub fn swapped_width(self) -> Option<usize> {
         Some(match self {

@@ -150,8 +150,8 @@ pub(crate) fn leading(root: &MessageDescriptor, rules: &[&'static TensorRule]) -
     leads
 }
 
-/// For a message type, returns the fields whose values are messages, with the types of these
-/// messages. For a map field, this is the type of the map's values.
+/// Returns those fields of a message type whose values are messages, each with the type of the
+/// values. The values of a map field are the values of the map's entries.
 fn fields_below(
     message: &MessageDescriptor,
 ) -> impl Iterator<Item = (FieldRef, MessageDescriptor)> {
@@ -237,7 +237,7 @@ impl PlacedTensor {
 }
 
 /// Does the same as [`tensors_in`], but also returns the ranges of each tensor in the whole
-/// message, which `whole` opens.
+/// message. `whole` must open the whole message.
 pub(crate) fn placed_tensors_in<'a>(
     view: &MessageView<'a>,
     rules: &[&'static TensorRule],

@@ -38,7 +38,7 @@ pub enum Location {
     Entry {
         /// Name of the entry in the archive.
         name: String,
-        /// Offset of the tensor's first byte in the entry.
+        /// Offset of the tensor's first byte in the archive entry.
         offset: u64,
     },
     /// No location, since there are no bytes.

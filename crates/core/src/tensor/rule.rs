@@ -69,8 +69,9 @@ pub struct ElementRule {
     pub number: u64,
     /// The element type.
     pub dtype: DType,
-    /// Number of the repeated field that contains elements one by one. A complex number takes two
-    /// entries. Integers that are wider than the element type are truncated to their low bytes.
+    /// Number of the repeated field that contains elements one by one. A complex number is two
+    /// consecutive values of this field. Integers that are wider than the element type are
+    /// truncated to their low bytes.
     pub field: u32,
 }
 
@@ -83,8 +84,8 @@ pub struct LodRule {
     /// [Query](crate::path::PathQuery) that selects all levels of all tensors. The levels of a
     /// tensor are in order, the coarsest first.
     pub levels: &'static str,
-    /// Number of the field that contains the tensor. The field is in the same parent message as the
-    /// tensor's levels.
+    /// Number of the field that contains the tensor, in the message that also contains the tensor's
+    /// levels.
     pub tensor: u32,
     /// Number of the field that contains a level's offsets: repeated 64-bit numbers of fixed size.
     pub offsets: u32,
@@ -106,7 +107,8 @@ impl TensorRule {
     /// Creates a rule for tensors in messages of the type `message`, whose field `dtype` contains
     /// the number of the element type. Set other members with struct update syntax. By default, the
     /// sizes of the dimensions are in field 1 and all elements in field 9, no element type is
-    /// supported, and elements are neither packed, nor filled up, nor in another file.
+    /// supported, elements of less than 8 bits don't share bytes, no elements may be missing, and
+    /// all elements are in the message itself.
     pub const fn new(message: &'static str, dtype: u32) -> TensorRule {
         TensorRule {
             message,

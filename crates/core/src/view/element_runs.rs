@@ -42,7 +42,8 @@ pub(super) fn element_runs(plan: &MergePlan, trailer: &Trailer) -> Vec<ElementRu
 
 /// An input that reads a message and has a list of the slices in it.
 pub(super) trait ElementRuns: Input {
-    /// Returns the first slice of a field that begins at or after `position`.
+    /// Returns the first slice that begins at or after `position` and contains elements of the
+    /// field `number`.
     fn next_run(&self, position: u64, number: FieldNumber) -> Option<&ElementRun>;
 
     /// Returns the bytes at `range`; `None` if they are not in memory.

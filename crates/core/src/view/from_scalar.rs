@@ -9,7 +9,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// A Rust type to which scalar values can be converted: see [`MessageView::get_as`].
 pub trait FromScalar: Sized {
-    /// Converts the value; `None` if the value has another kind, or is out of the type's range.
+    /// Converts the value to this type; `None` if values of this kind don't convert to the type, or
+    /// the value is out of the type's range.
     fn from_scalar(value: &ScalarValue) -> Option<Self>;
 }
 

@@ -59,7 +59,8 @@ impl Level {
             }
     }
 
-    /// Returns true if `met` is a packed field, which contains elements.
+    /// Returns true if `met`, an occurrence of this level's field, is a packed field, which
+    /// contains elements instead of being one.
     pub(super) fn is_run(&self, met: &Field) -> bool {
         self.packed.is_some() && met.wire_type == WireType::Len
     }
@@ -72,8 +73,8 @@ impl Level {
             && !matches!(self.pick, Pick::Named(_) | Pick::Where(_))
     }
 
-    /// Returns the name of an element. `element` is the element's range or, if it has several, the
-    /// first.
+    /// Returns the name of an element. `element` is the range of the element, or the first of its
+    /// ranges if there are several.
     pub(super) fn name_of(
         &self,
         input: &mut impl Input,

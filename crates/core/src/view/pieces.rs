@@ -106,7 +106,7 @@ pub struct Pieces<'a> {
     around: Vec<Around>,
     /// Range of the message that hasn't been divided into pieces yet.
     left: Range<u64>,
-    /// Index of the next element.
+    /// Index of the next element in the divided field.
     next: u64,
     rest: Vec<Range<u64>>,
     /// Ranges of the elements in the most recently returned piece.

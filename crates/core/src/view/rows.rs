@@ -1,5 +1,5 @@
-//! Reading the values that a query selects as rows of a table. The columns are fields of each value
-//! and of the elements that enclose the value.
+//! Reading a message as a table. Each value that a query selects is a row, and the columns are
+//! fields of the value and of the elements that enclose it.
 
 use std::ops::Range;
 
@@ -48,8 +48,8 @@ impl Selected<'_> {
         portion.in_chunk(error)
     }
 
-    /// Appends to `out`, in wire form, all fields of the most recently returned message for which
-    /// `keep` returns true.
+    /// Appends to `out`, in wire form, all fields for which `keep` returns true, from the most
+    /// recently returned value, which must be a message.
     ///
     /// # Errors
     ///

@@ -21,8 +21,8 @@ impl Selected<'_> {
     /// Copies the elements that follow the most recently returned value, with their tags and
     /// lengths, to `out`, as long as they are selected, adjacent and in memory already. For each
     /// element, calls `met` with the start of its value in the message and the range of its value
-    /// in `out`. May stop before any element; [`next`](Iterator::next) then returns the remaining
-    /// ones.
+    /// in `out`. May copy fewer elements than it could, or none; [`next`](Iterator::next) then
+    /// returns the others.
     ///
     /// Afterwards, the last copied element counts as the most recently returned value.
     pub fn copy_run(

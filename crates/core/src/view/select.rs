@@ -49,7 +49,7 @@ pub(super) struct Frame {
     pieces: std::vec::IntoIter<Range<u64>>,
     /// Remaining part of the message's current range.
     pub(super) left: Range<u64>,
-    /// Index of the next element.
+    /// Index of the next element in the field.
     pub(super) next: u64,
     /// Range of indices that may be selected.
     pub(super) picked: Range<u64>,

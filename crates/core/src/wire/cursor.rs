@@ -275,9 +275,9 @@ impl<I: Input> WireCursor<I> {
         Some((start, value..end))
     }
 
-    /// Skips the following fields while each has the same one-byte tag as `field` (which must be
-    /// length-delimited), is shorter than `limit` bytes, and makes `pass` return true for its start
-    /// and the range of its value. May stop earlier.
+    /// Skips the fields that follow, as long as each has the same one-byte tag as `field` (which
+    /// must be length-delimited) and is shorter than `limit` bytes, and `pass` returns true for the
+    /// field's start and the range of the field's value. May skip fewer fields.
     ///
     /// This is faster than [`next`](Self::next) for a long repeated field with many small elements.
     ///

@@ -12,11 +12,11 @@ use crate::split::read::source::Source;
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Fails if the path of an added chunk has an index past the end of a repeated field: the elements
-/// in between would be missing.
+/// Fails if an index in the path of an added chunk exceeds the number of elements in the repeated
+/// field, since elements before the index would be missing.
 ///
 /// Simulates a merge: first the message, then the added chunks in the order of their paths. An
-/// index that equals the length of a field adds an element to the field.
+/// index that equals the number of elements adds an element to the field.
 ///
 /// # Errors
 ///
@@ -95,8 +95,8 @@ impl Place {
 
     /// Returns the value at the end of a path. If an index along the path equals the number of
     /// elements in its field, counts one more element. A larger index would leave a gap. For the
-    /// first such index, returns as the error the index of its step in the path, and the number of
-    /// elements in its field.
+    /// first such index, returns an error with the position of the index's step in the path, and
+    /// the number of elements in the step's field.
     fn reach(&mut self, path: &FieldPath) -> Result<&mut Place, (usize, u64)> {
         let mut place = self;
         for (at, step) in path.steps().iter().enumerate() {
@@ -113,7 +113,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Counts the elements of a message that a merge merges into this value.
+    /// Counts the elements in the message at `cursor`. A merge merges this message into the value.
     // Recursion is as deep as the paths, which were checked.
     fn walk<I: Input>(&mut self, cursor: &mut WireCursor<I>) -> Result<()> {
         let end = cursor.end();

@@ -22,11 +22,12 @@ pub(in crate::split) const MOST_RUNS: u64 = 1 << 20;
 /// Number of fields between two checks for cancellation.
 const CHECK_EVERY: u64 = 1 << 16;
 
-/// Maximum number of pairs of field number and wire type to cache as valid for the message's type.
+/// Maximum number of pairs of a field number and a wire type to remember as already checked against
+/// the message's type.
 const MOST_KNOWN: usize = 1 << 10;
 
-/// The number of further runs of fields that are allowed in messages that are cut into slices. Runs
-/// are limited, since each takes memory.
+/// A limit on the number of runs in messages that are cut into slices. A run consists of
+/// consecutive fields with the same number, and takes up memory.
 #[derive(Debug)]
 pub(in crate::split) struct RunBudget {
     left: Cell<u64>,
@@ -81,8 +82,8 @@ pub(super) fn cut_in_order(source: &Source, options: &SplitOptions) -> Result<Cu
     Ok(cuts_and_runs(source, options)?.0)
 }
 
-/// Returns the cuts, and the number of runs of fields with the same number at the message's top
-/// level.
+/// Returns the cuts that divide a message into continuations, and the number of runs at the
+/// message's top level. A run consists of consecutive fields with the same number.
 fn cuts_and_runs(source: &Source, options: &SplitOptions) -> Result<(Cuts, u64)> {
     let max = options.effective_max_chunk_size();
     let most = options.effective_max_slice_size();

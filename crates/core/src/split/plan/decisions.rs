@@ -21,7 +21,8 @@ pub enum AddedChunk {
     Bytes(Bytes),
 }
 
-/// An added chunk, and its index among all chunks; `None` for the end.
+/// An added chunk, and its index among all chunks. With the index `None`, the chunk is added at the
+/// end.
 #[derive(Debug)]
 pub(in crate::split) struct Added {
     pub(in crate::split) chunk: PlannedChunk,

@@ -37,8 +37,9 @@ impl SizeRequests {
         });
     }
 
-    /// Returns true if `message` will be cut by size, since the message or one that encloses it has
-    /// more than `max` bytes and is requested to fit.
+    /// Returns true if a splitter requested to reduce `message`, or a message that encloses it, by
+    /// size, and the message to reduce has more than `max` bytes. The reduction may then cut
+    /// `message`.
     pub(in crate::split) fn reaches(&self, message: &Located, max: u64) -> bool {
         let Some(inner) = message.contents.first() else {
             return false;
@@ -50,8 +51,8 @@ impl SizeRequests {
             .any(|fit| fit.message.contents.iter().any(around))
     }
 
-    /// Returns true if the root message is requested to fit, and no rule forbids slicing its
-    /// fields.
+    /// Returns true if a splitter requested to reduce the root message by size, and no rule forbids
+    /// slicing the root message's fields.
     pub(in crate::split) fn may_slice_all(&self, source: &Source) -> bool {
         let name = source.descriptor().full_name();
         let keeps = |fit: &SizeRequest| fit.rules.keeps_whole(name);

@@ -16,7 +16,8 @@ use crate::{Error, ErrorKind, Result};
 /// Number of fields between two checks for cancellation.
 const CHECK_EVERY: u32 = 1 << 16;
 
-/// A field to slice: the range of its message in the source, and its number.
+/// A field to slice: the start and the end of the field's message in the source, and the field's
+/// number.
 type Sliced = (u64, u64, FieldNumber);
 
 /// The requested slices of all fields.

@@ -9,9 +9,9 @@ use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
 use crate::wire::WireCursor;
 
-/// Returns the encoded layout; `None` if it is too large for a trailer that readers accept. In
-/// TensorFlow's profile, it must also be within the maximum chunk size, since TensorFlow's Merger
-/// reads a trailer at once.
+/// Returns the encoded source layout; `None` if the layout is too large for a trailer that readers
+/// accept. In TensorFlow's profile, the layout must also be within the maximum chunk size, since
+/// TensorFlow's Merger reads the trailer as one record.
 pub(super) fn source_layout(
     source: &Source,
     chunks: &[PlannedChunk],

@@ -93,7 +93,7 @@ impl<S: ReadAt> ReadAt for PageCache<S> {
         self.inner.as_slice()
     }
 
-    /// Announces the pages that contain `ranges` to the source, since small reads read whole pages.
+    /// Announces to the source the pages that contain `ranges`, since small reads read whole pages.
     fn prefetch(&self, ranges: &[Range<u64>]) {
         let page = PAGE as u64;
         let paged = ranges.iter().map(|range| {

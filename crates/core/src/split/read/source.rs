@@ -220,8 +220,8 @@ impl Source {
         &self.descriptor
     }
 
-    /// Returns the files that this source reads. An output file must not replace any of them, and a
-    /// new one gets no permissions that they lack.
+    /// Returns the files that this source reads. An output file must not replace any of these
+    /// files, and a new output file gets no permissions that these files lack.
     #[doc(hidden)]
     pub fn made_from(&self) -> MadeFrom {
         let spans = self.spans.iter().flat_map(|spans| spans.files());

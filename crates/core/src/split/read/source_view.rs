@@ -57,7 +57,7 @@ pub struct SourceView<'a> {
     like: Like,
     kind: OnceLock<ViewKind>,
     /// True if the value's path leads every reader to the value: no value along the path is
-    /// superseded, and the profile allows the path's keys.
+    /// superseded, and the split's profile allows the map keys in the path.
     pub(in crate::split) addressable: bool,
     pub(in crate::split) profile: Profile,
 }

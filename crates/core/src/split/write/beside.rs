@@ -1,4 +1,5 @@
-//! The files with chunks next to a main file: their names, and completed files.
+//! Files that contain chunks and are next to a main file: their names, their paths, and complete
+//! files to move to these paths.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -129,8 +130,8 @@ pub(in crate::split) fn done_part(
     })
 }
 
-/// Fails if a file exceeds `max` bytes, since a trailer can't continue in another file. `trailer`
-/// is the trailer's offset.
+/// Fails if a file with its trailer exceeds `max` bytes: a trailer can't continue in another file.
+/// `trailer` is the trailer's offset in the file.
 pub(crate) fn check_size(file: &File, trailer: u64, max: Option<u64>) -> Result<()> {
     let size = file.metadata()?.len();
     match max {

@@ -143,8 +143,8 @@ impl ChunkFile {
         check_size(self.writer.get_ref().file(), trailer, max)
     }
 
-    /// Completes `file`, into which this value wrote chunks, by appending a record that lists the
-    /// chunks. `count` is the number of files next to `main` that are numbered before this one.
+    /// Completes `file`, to which this `ChunkFile` wrote chunks, by appending a record that lists
+    /// the chunks. `count` is the number of files next to `main` that are numbered before this one.
     ///
     /// # Errors
     ///

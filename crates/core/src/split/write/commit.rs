@@ -28,8 +28,8 @@ pub struct Commit<'a> {
     /// Path of the message's chunked file, even if `main` is the message in one piece. Files with
     /// chunks from an earlier split are next to this path.
     pub chunked: &'a Path,
-    /// The file to remove, if it exists: a message in one piece that has the prefix of a chunked
-    /// `main`, or vice versa; `None` to remove no such file.
+    /// The file to remove if it exists: the one with the same prefix as `main`, but in the other
+    /// form (chunked, or a message in one piece). `None` to remove no such file.
     pub sibling: Option<Sibling<'a>>,
     /// True if existing files may be replaced.
     pub force: bool,
@@ -52,8 +52,9 @@ pub struct Sibling<'a> {
 pub struct Removed {
     /// Removed files with chunks from an earlier split.
     pub parts: Vec<PathBuf>,
-    /// The removed file with the same prefix but the other form: a message in one piece if a
-    /// chunked file was written, or vice versa. `None` if no such file was removed.
+    /// The removed file with the same prefix as the written file: a message in one piece if a
+    /// chunked file was written, or a chunked file if a message in one piece was written. `None` if
+    /// no such file was removed.
     pub sibling: Option<PathBuf>,
 }
 
@@ -71,7 +72,7 @@ impl Commit<'_> {
     }
 
     /// Does the same as [`run`](Self::run), unless `check` fails. No other writer removes files
-    /// between the call of `check` and the end.
+    /// between the call of `check` and the return of this method.
     ///
     /// # Errors
     ///
@@ -169,7 +170,8 @@ fn not_removed(path: &Path, error: io::Error) -> Error {
     Error::from(error).context(format_args!("{} was not removed", path.display()))
 }
 
-/// Files that were moved into place, and are removed again on drop unless they are kept.
+/// Files that were moved into place. Dropping this value removes the files again, unless `stay` was
+/// called.
 struct Placed(Vec<PathBuf>);
 
 impl Placed {

@@ -102,8 +102,8 @@ pub(in crate::split) fn write(
     Ok(written)
 }
 
-/// Fails if `sibling`, the file with the message in the form that isn't written, exists and may not
-/// be removed.
+/// Fails if the file `sibling` exists and may not be removed. This is the `.pb` file if a `.cpb`
+/// file will be written, and vice versa.
 fn check_sibling(sibling: &Path, force: bool) -> Result<()> {
     check_absent(sibling, force)?;
     if sibling.is_dir() {

@@ -75,7 +75,8 @@ pub(in crate::split) fn split(
     })
 }
 
-/// A sink that keeps chunks in memory, allocated or shared with the source.
+/// A sink that holds chunks in memory. A chunk's bytes are newly allocated, or shared with the
+/// source.
 #[derive(Default)]
 struct MemorySink {
     chunks: Vec<ChunkBytes>,

@@ -1,5 +1,5 @@
-//! The record files of a message: one file, or a main file with the trailer and other files of
-//! limited size with the chunks.
+//! The record files of a message: either one file, or a main file that contains the trailer, and
+//! other files of limited size that contain the chunks.
 
 use record_file::WriterOptions;
 
@@ -58,8 +58,8 @@ pub(in crate::split) fn sure_to_fit(
 #[derive(Debug)]
 pub(crate) struct ChunkFiles<'a> {
     main: ChunkFile,
-    /// The main file, whose mode the other files get, and the maximum size of each file in bytes;
-    /// `None` if all chunks go to the main file.
+    /// The main file, whose file mode the other files get, and the maximum size of each file in
+    /// bytes; `None` if all chunks go to the main file.
     several: Option<(&'a AtomicFile, u64)>,
     open: Option<(AtomicFile, ChunkFile)>,
     done: Vec<DonePart>,

@@ -99,8 +99,8 @@ struct State {
     begin: u64,
     /// Chunks after the frontier whose stored length is known, by index.
     waiting: BTreeMap<usize, ChunkForm>,
-    /// Chunks before the frontier that are still to be written: the index of each, and its offset
-    /// in the file.
+    /// Chunks before the frontier that are still to be written, each with its index, its offset in
+    /// the file, and its stored form.
     ready: VecDeque<(usize, u64, ChunkForm)>,
     records: Vec<Option<Record>>,
     spans: Vec<Span>,
@@ -267,7 +267,7 @@ impl ParallelWriter<'_> {
         self.advance(&mut state)
     }
 
-    /// Moves the frontier past all chunks whose stored length is known.
+    /// Moves the frontier to the first chunk whose stored length isn't known.
     fn advance(&self, state: &mut State) -> Result<()> {
         while let Some(form) = state.waiting.remove(&state.frontier) {
             let (at, begin) = (state.frontier, state.begin);

@@ -21,7 +21,8 @@ use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// The file with one part's chunks, which is complete but not at its final path yet.
+/// The file with the chunks of one part of a plan. The file is complete, but not at its final path
+/// yet.
 #[derive(Debug)]
 pub struct PartFile {
     /// The file, which can be moved to its final path.

@@ -83,7 +83,8 @@ fn saves(_: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns true if compressing the probed blocks at the fastest level saves enough.
+/// Returns true if compressing the probed blocks at the fastest level saves more than
+/// 1/[`AUTO_LEAST_SAVING`] of their size.
 #[cfg(feature = "zstd")]
 fn saves(sample: &[u8]) -> Result<bool> {
     let compressed = zstd::bulk::compress(sample, 1)?;

@@ -18,7 +18,7 @@ use crate::split::plan::split_plan::SplitPlan;
 use crate::split::read::source::Source;
 
 /// Writes the plan's chunks and the trailer to the file `main`. If they don't fit in one file,
-/// writes the chunks to other files, which get the mode of `main`. Temporary files are next to
+/// writes the chunks to other files, which get the file mode of `main`. Temporary files are next to
 /// `main`.
 pub(in crate::split) fn write_records(
     plan: &SplitPlan,
@@ -50,8 +50,8 @@ pub(in crate::split) fn write_records(
     Ok((ledger.describe(), parts, root))
 }
 
-/// Returns the writer options for the beginning of a file: the type of the message, and the
-/// compression for the trailer.
+/// Returns the options for the writer of a chunked file: metadata with the type of the message,
+/// which is written at the beginning of the file, and the compression for the trailer.
 pub(in crate::split) fn front(
     described: &RecordsMetadata,
     options: &SplitOptions,

@@ -49,7 +49,7 @@ pub struct WrittenStream {
     pub is_split: bool,
     /// True if a merge reproduces the exact bytes of the source, and not just an equal message.
     pub byte_exact: bool,
-    /// The chunks in index order; empty if nothing was cut.
+    /// The chunks in index order; empty if the stream isn't a chunked file.
     pub chunks: Vec<WrittenChunk>,
     /// Size of the message, in bytes.
     pub source_size: u64,
@@ -286,8 +286,8 @@ impl Read for AwaitedChunk<'_, '_> {
     }
 }
 
-/// A sink that fails once the operation is cancelled, so that an operation that writes to a slow
-/// sink can be cancelled.
+/// A wrapper of a sink. Writing to the wrapper fails once the operation is cancelled, so that even
+/// an operation with a slow sink can be cancelled.
 struct CancellableWriter<'a> {
     sink: &'a mut dyn Write,
     progress: &'a Progress,
@@ -309,8 +309,8 @@ impl Write for CancellableWriter<'_> {
     }
 }
 
-/// A buffer in memory that becomes a temporary file when it is large. Errors from writing name the
-/// folder of temporary files.
+/// A buffer in memory that becomes a temporary file when it is large. If writing fails, the error
+/// contains the path of the folder for temporary files.
 struct SpoolFile(SpooledTempFile);
 
 impl Write for SpoolFile {

@@ -12,13 +12,14 @@ use crate::path::FieldPath;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Written {
-    /// Path of the file: `PREFIX.cpb`, or `PREFIX.pb` if nothing was cut.
+    /// Path of the file: `PREFIX.cpb` if it is chunked, and otherwise `PREFIX.pb`.
     pub path: PathBuf,
-    /// True if the file is chunked: something was cut, or chunked files are always requested.
+    /// True if the file is chunked: something was cut, or the options request a chunked file even
+    /// if nothing has to be cut.
     pub is_split: bool,
     /// True if a merge reproduces the exact bytes of the source, and not just an equal message.
     pub byte_exact: bool,
-    /// The chunks in index order; empty if nothing was cut.
+    /// The chunks in index order; empty if the file isn't chunked.
     pub chunks: Vec<WrittenChunk>,
     /// Size of the message, in bytes.
     pub source_size: u64,

@@ -243,7 +243,8 @@ impl<'a, I: Input> Search<'a, I> {
         }
     }
 
-    /// Removes the tensors in this range of `found`, which a later value has replaced.
+    /// Removes the tensors in this range of the list of found tensors, since a later value has
+    /// replaced them.
     fn forget(&mut self, found: Range<usize>) {
         for tensor in self.found.get_mut(found.clone()).into_iter().flatten() {
             if let Some(tensor) = tensor.take() {
@@ -296,7 +297,8 @@ impl<'a, I: Input> Search<'a, I> {
         Ok((key, value))
     }
 
-    /// Returns the name of a message: the last field at `path`, a path of field numbers. Returns
+    /// Returns the name of a message: the value of the field at `path`, a path of field numbers. If
+    /// several pieces of the message contain the field, the last of these pieces is used. Returns
     /// `None` if there is no name, or the name is empty.
     fn name(&mut self, pieces: &[Range<u64>], path: &[u32]) -> Result<Option<String>> {
         for piece in pieces.iter().rev() {

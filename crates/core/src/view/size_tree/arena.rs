@@ -1,5 +1,5 @@
-//! Sums by field path while a message is traversed: one node for each path, regardless of how often
-//! the path occurs.
+//! The sums of sizes by field path during the traversal of a message. Each path has one node,
+//! regardless of how often the path occurs.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -22,7 +22,8 @@ const MAX_SLOTS: usize = 128;
 
 const EMPTY: u32 = u32::MAX;
 
-/// Field number of the node for all fields beyond the maximum. No real field has the number 0.
+/// Field number of the node to which the sizes of further fields are added once there are too many
+/// nodes. No real field has the number 0.
 pub(super) const OTHERS: u32 = 0;
 
 pub(super) type NodeId = u32;
@@ -39,7 +40,7 @@ pub(super) enum Look {
     HopAndKeep,
     /// Length-delimited messages to traverse.
     Message,
-    /// Messages encoded as groups, to traverse.
+    /// Group-encoded messages to traverse.
     Group,
     /// Values of an unknown field, to traverse if they look like messages.
     Guess,
@@ -49,7 +50,7 @@ pub(super) enum Look {
 /// needs, so that a message's counters fit in few cache lines.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Child nodes by field number.
+    /// IDs of the child nodes, indexed by field number.
     slots: Vec<u32>,
     pub(super) count: u64,
     pub(super) total: u64,
@@ -91,15 +92,15 @@ pub(super) struct Facts {
 /// Observations about the values of an unknown field so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Guess {
-    /// True if a value looked like a message.
+    /// True if at least one value looked like a message.
     pub(super) message: bool,
-    /// True if a value did not look like a message.
+    /// True if at least one value did not look like a message.
     pub(super) no_message: bool,
-    /// True if a value was text.
+    /// True if at least one value was text.
     pub(super) text: bool,
-    /// True if a value was not text.
+    /// True if at least one value was not text.
     pub(super) no_text: bool,
-    /// True if a value was length-delimited.
+    /// True if at least one value was length-delimited.
     pub(super) len: bool,
 }
 
@@ -132,8 +133,8 @@ pub(super) struct Arena {
     pub(super) chunks: ChunkMap,
     top: usize,
     min_size: u64,
-    /// Limit on the number of messages to traverse: once a message has this content identity, no
-    /// further messages are traversed.
+    /// Maximum number of messages to traverse. Content identities are numbered consecutively from
+    /// 1, so this is also the content identity of the last message that is traversed.
     most_entered: u64,
 }
 
@@ -266,9 +267,9 @@ impl Arena {
         self.last_content
     }
 
-    /// Counts an occurrence of a field within the message with the content identity `parent`, and
-    /// appends it to the chain if the field's largest occurrences are kept. Returns the content
-    /// identity of the occurrence.
+    /// Counts an occurrence of a field in the message with the content identity `parent`, and
+    /// returns the content identity of the occurrence. If the largest occurrences of the field are
+    /// kept, also appends the occurrence to [`chain`](Self::chain).
     #[inline]
     pub(super) fn enter(&mut self, id: NodeId, parent: u64, start: u64, len: u64) -> u64 {
         let next = self.last_content + 1;

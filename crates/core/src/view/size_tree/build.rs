@@ -16,7 +16,7 @@ use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType};
 /// Label of the node for a map's keys.
 const KEY: &str = "(key)";
 const VALUE: &str = "(value)";
-/// Label of the node for the fields beyond the maximum.
+/// Label of the node for the fields that have no nodes of their own, because there are too many.
 const OTHER_FIELDS: &str = "(other fields)";
 
 /// A builder that turns the sums of a traversal into a tree.
@@ -265,7 +265,7 @@ impl<I: Input> TreeBuilder<'_, I> {
     }
 }
 
-/// Returns the name that the value of a map entry contains, in addition to the entry's key.
+/// Returns the name found in the value of a map entry. The name doesn't include the entry's key.
 fn map_value<I: Input>(
     input: &mut I,
     entry: Range<u64>,

@@ -22,8 +22,8 @@ impl ChunkSet {
     /// Maximum number of chunks to list.
     pub const MOST: usize = 16;
 
-    /// Returns the indices in ascending order: all of them or, if there are [`more`](Self::more),
-    /// the indices of the first chunks encountered.
+    /// Returns the indices of the chunks, in ascending order. If there are [`more`](Self::more)
+    /// than [`MOST`](Self::MOST) chunks, returns only those of the chunks encountered first.
     pub fn indices(&self) -> impl ExactSizeIterator<Item = ChunkIndex> {
         let indices = self.indices.iter();
         indices.map(|&index| ChunkIndex::new(u64::from(index)))

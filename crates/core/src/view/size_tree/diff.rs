@@ -206,8 +206,8 @@ fn members(
     changes
 }
 
-/// Returns the maximum size in bytes of a member that the node lacks; `None` if the node keeps all
-/// members.
+/// Returns the maximum size in bytes of a member that the node doesn't list; `None` if the node
+/// lists all members.
 fn unseen(node: Option<&TreeNode>) -> Option<u64> {
     let node = node?;
     let kept = node.members.len() as u64;

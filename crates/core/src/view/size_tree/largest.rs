@@ -108,7 +108,8 @@ impl SizeTree {
     }
 }
 
-/// A search for the largest parts: the known members, and the parts to inspect, the largest first.
+/// A search for the largest parts of a tree: the largest members that the tree lists, and a queue
+/// of the parts to inspect, the largest first.
 struct Search<'a> {
     members: Vec<&'a Member>,
     open: BinaryHeap<Part<'a>>,
@@ -122,7 +123,8 @@ struct Part<'a> {
 
 #[derive(Clone, Copy)]
 enum What<'a> {
-    /// All values of a field. The flag is true if no field along its path is repeated.
+    /// All values of a field. The flag is true if no field along the path to this field is
+    /// repeated.
     Field(&'a TreeNode, bool),
     Member(&'a Member),
 }
@@ -151,8 +153,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Pushes the fields of a message, if they make up at least half of the message's size. If a
-    /// node has several messages, a single field must make up half of their total size.
+    /// Adds the fields of a message to the parts to inspect, if these fields make up at least half
+    /// of the message's size. If a node has several messages, a single field must make up at least
+    /// half of their total size. Returns true if the fields were added.
     fn enter(&mut self, node: &'a TreeNode, path: &str, is_single: bool) -> bool {
         // Nodes without a path have labels in parentheses: a map's keys, and the fields beyond the
         // maximum.
@@ -176,8 +179,8 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Pushes the outermost known members inside a member, if these make up at least half of the
-    /// member's size.
+    /// Adds the outermost listed members inside a member to the parts to inspect, if these members
+    /// make up at least half of the member's size. Returns true if they were added.
     fn inside(&mut self, member: &Member) -> bool {
         let is_within = |inner: &Member, outer: &Member| {
             inner.path != outer.path && inner.path.strip_prefix(&outer.path).is_some()

@@ -232,8 +232,8 @@ fn fields<const CHUNKED: bool>(
     Ok(at as u64)
 }
 
-/// Traverses or skips the value of a length-delimited field, depending on its node. `bytes` must be
-/// the complete value, unless it is skipped.
+/// Traverses or skips the value of a length-delimited field, depending on the field's node. `bytes`
+/// must be the complete value, unless the value is skipped.
 fn walk_value<const CHUNKED: bool>(
     arena: &mut Arena,
     child: NodeId,

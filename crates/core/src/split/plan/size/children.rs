@@ -129,8 +129,8 @@ impl Engine<'_> {
         Ok(Some(child))
     }
 
-    /// Makes `child`, which must be a map entry, stand for the entry's value. Returns the entry's
-    /// key. Returns `None` if no path can lead to the value.
+    /// Changes `child`, which must describe a map entry, so that it describes the entry's value.
+    /// Returns the entry's key; `None` if no path can lead to the value.
     fn go_to_value(&self, child: &mut Child, entry: &MessageDescriptor) -> Result<Option<MapKey>> {
         let mut cursor = WireCursor::new(self.source.input());
         let parsed = parse_entry(&mut cursor, child.field.value.clone(), entry)?;

@@ -114,8 +114,8 @@ impl<'a> Engine<'a> {
         self.options.effective_max_slice_size()
     }
 
-    /// Returns an error that names the largest remaining parts of a node, which exceed the maximum
-    /// alone or together.
+    /// Returns an error that names the largest parts that are not moved out of a node. One of these
+    /// parts exceeds the maximum chunk size, or all of them together do.
     pub(super) fn uncuttable(&self, node: &Node) -> Error {
         let parts = kept_parts(node);
         if let Some(largest) = parts.first().filter(|part| part.whole > self.max()) {
@@ -134,8 +134,8 @@ impl<'a> Engine<'a> {
             .with_largest(parts.iter().map(shown).collect())
     }
 
-    /// Returns an error that names a value that exceeds the maximum, by itself or with its tag and
-    /// length.
+    /// Returns an error about a value that exceeds the maximum chunk size, either alone or together
+    /// with its tag and length.
     #[cold]
     pub(super) fn uncuttable_value(&self, path: &FieldPath, content: u64, whole: u64) -> Error {
         let (hint, max) = (self.options.hint(), self.max());
@@ -162,7 +162,7 @@ pub(super) struct Kept {
     pub(super) whole: u64,
 }
 
-/// Returns the largest remaining parts of a node, the largest first.
+/// Returns the largest parts of a node that are not moved out of the node, the largest first.
 pub(super) fn kept_parts(node: &Node) -> Vec<Kept> {
     let mut parts = Vec::new();
     for group in &node.groups {

@@ -137,9 +137,10 @@ impl Engine<'_> {
         self.settle(node, at);
     }
 
-    /// Keeps the first members of a group in the message, at least one, and moves the others into
-    /// slices, so that the message has at most `limit` bytes. At most one slice's worth of members
-    /// is kept, so that elements can be located slice by slice.
+    /// Leaves the first members of a group in the message, at least one, and moves the others into
+    /// slices, so that the message has at most `limit` bytes. Unless the members are numbers, those
+    /// in the message are at most as large as a slice in total, so that finding one of them takes
+    /// no longer than finding an element in a slice.
     fn slice(&self, node: &mut Node, at: usize, limit: u64) -> Result<()> {
         let max = self.max();
         for child in &mut node.groups[at].children {

@@ -134,7 +134,8 @@ impl Engine<'_> {
         !self.marks.is_empty() && self.marks.any_within(&(field.start..field.end))
     }
 
-    /// In the groups that can't be sliced, keeps all members that could become chunks as children.
+    /// Adds children to the groups that can't be sliced, so that every member that could become a
+    /// chunk is a child.
     pub(super) fn complete(&self, node: &mut Node) -> Result<()> {
         if node.complete {
             return Ok(());

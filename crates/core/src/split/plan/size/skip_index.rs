@@ -51,7 +51,8 @@ impl SmallMembers {
         }
     }
 
-    /// Returns true if no small member is missing.
+    /// Returns true if there are at most [`MOST_SPARE`] small members, so that all of them are in
+    /// the list.
     pub(super) fn is_complete(&self) -> bool {
         !self.overflowed
     }

@@ -187,8 +187,8 @@ impl Engine<'_> {
         Ok(end)
     }
 
-    /// Adds one member to the parent message or to a slice. The member is the first one, has
-    /// reduced content, or is a number or a packed run. A packed run may be divided.
+    /// Adds one member to the parent message or to a slice. The member must be the first of its
+    /// group, have reduced content, or be a number or a packed run. A packed run may be divided.
     fn pack_one(
         &self,
         node: &Node,

@@ -120,7 +120,8 @@ pub(super) enum Class {
     Numbers { width: Option<u64> },
     /// A singular number, which is too small to be cut.
     Scalar,
-    /// Fields that the type lacks or for which it declares another wire type.
+    /// Fields that the message type lacks, or whose wire type differs from the one that the message
+    /// type declares.
     Unknown,
 }
 

@@ -145,7 +145,7 @@ pub struct Elements<'a> {
     /// Last element that was found outside `block`. The elements in `block` differ from this
     /// element only in their positions.
     last: Element<'a>,
-    /// Index of the next element.
+    /// Index of the next element in the field.
     index: u64,
     /// Finder of elements outside `block`. It is boxed, so that no pointer refers to the fields
     /// that change with every element. Those fields can then stay in registers.

@@ -82,7 +82,8 @@ impl<'a> Occurrences<'a> {
         self.cursor.position()
     }
 
-    /// Returns the buffered bytes of the message's piece after the last occurrence.
+    /// Returns the buffered bytes that follow the most recently returned occurrence, in the same
+    /// piece of the message.
     pub(super) fn ahead(&self) -> Cow<'a, [u8]> {
         let rest = self.cursor.position()..self.cursor.end();
         self.cursor.input().ahead(rest)

@@ -27,8 +27,8 @@ pub(super) struct RepeatedKeys<'a> {
     hasher: RandomState,
     /// Hashes that several entries share, nearly always because they have the same key.
     doubted: SharedHashes,
-    /// Keys with hashes in `doubted`. They occur in the current window of entries, before
-    /// `known_to`.
+    /// Facts about the keys that occur in the current window of entries and whose hashes are in
+    /// `doubted`. The window ends before the entry with the index `known_to`.
     keys: HashMap<MapKey, RepeatedKey>,
     known_to: u64,
     most_held: usize,
@@ -39,9 +39,10 @@ pub(super) struct RepeatedKeys<'a> {
 pub(super) struct RepeatedKey {
     /// Index of the last entry with the key.
     pub(super) last: u64,
-    /// Range of the last entry's value; empty if that entry has none.
+    /// Range of the value of the last entry with the key; empty if that entry has no value.
     value: Range<u64>,
-    /// True if parts of the last entry's value may become chunks only if the value itself does.
+    /// True if parts of the last entry's value may become chunks only if the value itself becomes a
+    /// chunk.
     closed: bool,
     /// True if no path can lead to the last entry, because of the values of other entries with the
     /// same key.
@@ -90,8 +91,8 @@ impl<'a> RepeatedKeys<'a> {
         Ok(self.keys.get(key))
     }
 
-    /// Collects the facts about the keys of entries from the index `first` on, until the facts take
-    /// the maximum memory.
+    /// Collects facts about the keys of the entries from the index `first` on, until the facts take
+    /// up the maximum memory.
     fn look_at(&mut self, first: u64) -> Result<()> {
         (self.keys, self.known_to) = (HashMap::new(), u64::MAX);
         let mut room = self.most_held;
