@@ -20,7 +20,8 @@ use crate::split::plan::split_plan::SplitPlan;
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// Writes a plan to `PREFIX.cpb`, or to `PREFIX.pb` if nothing was cut.
+/// Writes a plan to `PREFIX.cpb`, or to `PREFIX.pb` if nothing was cut and a chunked file isn't
+/// requested.
 pub(in crate::split) fn write(
     plan: &SplitPlan,
     source: &Source,
