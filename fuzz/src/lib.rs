@@ -33,6 +33,7 @@
 //! | tensors in a GraphDef or an ONNX model, in one piece and in chunks | `tensors` |
 //! | signatures, keys, and signed statements | `signature` |
 //! | elements of a message as the rows of a table | `columns` |
+//! | responses of an object store, and URLs with secrets | `stored_object` |
 #![allow(dead_code, reason = "the tests of record-file and core use more of it")]
 
 use std::path::{Path, PathBuf};

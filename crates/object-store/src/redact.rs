@@ -67,16 +67,23 @@ pub(crate) fn has_secret(text: &str) -> bool {
 /// Returns the start and the end of the password in `rest`, the text after the `://` of a URL;
 /// `None` if there is no password.
 fn password(rest: &str) -> Option<(usize, usize)> {
-    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '?' | '#');
+    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>' | '?' | '#');
     let rest = &rest[..rest.find(ends).unwrap_or(rest.len())];
     let authority = rest.find('/').unwrap_or(rest.len());
     let from = rest[..authority].find(':')? + 1;
     let to = match rest[..authority].rfind('@') {
         Some(at) => at,
-        // A user may have typed a slash in a password, although parsers end the host name at a
-        // slash.
-        None if is_port(&rest[from..authority]) => return None,
-        None => rest.rfind('@')?,
+        None => {
+            // An apostrophe may be part of a password, but without a password it ends a quoted URL.
+            let rest = &rest[..rest.find('\'').unwrap_or(rest.len())];
+            let authority = authority.min(rest.len());
+            // A user may have typed a slash in a password, although parsers end the host name at a
+            // slash.
+            if is_port(rest.get(from..authority)?) {
+                return None;
+            }
+            rest.rfind('@')?
+        }
     };
     (from < to).then_some((from, to))
 }
@@ -118,6 +125,8 @@ mod tests {
             ),
             ("http://a:p/q@host/m", "http://a:***@host/m"),
             ("http://a:p@q@host/m", "http://a:***@host/m"),
+            ("http://a:p'q@host/m", "http://a:***@host/m"),
+            ("'http://a:p@host', 'b'", "'http://a:***@host', 'b'"),
             (
                 "http://h/m?X-Amz-Signature=ab&b=c",
                 "http://h/m?X-Amz-Signature=***&b=c",
@@ -137,6 +146,7 @@ mod tests {
             "http://host:8080/models@v1/m.cpb",
             "az://container@account.blob.core.windows.net/m",
             "s3://bucket/a:b@c",
+            "'http://host:80/m' and 'b@c'",
             "no token=1 here",
             "http://h/m?design=1&sig=",
             "",

@@ -154,6 +154,7 @@ async fn get(
         GetRange::Suffix(len) => *len,
         GetRange::Offset(_) => u64::MAX,
     };
+    let asked = range.clone();
     let options = GetOptions {
         range: Some(range),
         // A weak ETag never matches, since it identifies equivalent versions instead of a single
@@ -165,6 +166,16 @@ async fn get(
     };
     let result: GetResult = store.get_opts(shared.location.path(), options).await?;
     let (meta, range) = (result.meta.clone(), result.range.clone());
+    let asked = asked.as_range(meta.size);
+    if asked.as_ref().ok() != Some(&range) {
+        // Its bytes would be taken for those of the requested range. The clients of
+        // `object_store` check this, but the store may be another implementation.
+        let message = format!(
+            "the server sent bytes {range:?} of {} bytes, which are not the requested bytes",
+            meta.size
+        );
+        return Err(wrong(message));
+    }
     let len = range.end.saturating_sub(range.start);
     let bytes = collect(result, len.min(most)).await?;
     shared.counted(1, bytes.len() as u64);
