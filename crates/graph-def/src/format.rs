@@ -351,7 +351,7 @@ mod tests {
             prost::encoding::encode_varint(content.len() as u64, &mut out);
             [out, content.to_vec()].concat()
         };
-        let tensors = field(1, &field(8, &[]).repeat(MAX_LIST_MEMORY / 400));
+        let tensors = field(1, &field(8, &[]).repeat(MAX_LIST_MEMORY / 100));
         let value = field(5, &[field(1, b"value"), field(2, &tensors)].concat());
         let path = folder.path().join("many.pb");
         std::fs::write(&path, field(1, &value)).unwrap();

@@ -28,17 +28,17 @@ pub enum Compression {
     Zstd {
         /// Level, from -131072 to 22; a higher level compresses better, but more slowly.
         level: i32,
-        /// Base-2 logarithm of the window size in bytes, from 10 to 31. `None`: the level's default
-        /// window.
+        /// Base-2 logarithm of the window size in bytes, from 10 to 31, or to 30 on a 32-bit
+        /// machine. `None`: the level's default window.
         window_log: Option<u32>,
     },
     /// Brotli.
     Brotli {
         /// Level, from 0 to 11; a higher level compresses better, but more slowly.
         level: u32,
-        /// Base-2 logarithm of the window size in bytes, from 10 to 30. `None`: 22. With a value
-        /// above 24, the stream uses an extension that brotli's specification doesn't define; every
-        /// reader of this file format accepts the extension.
+        /// Base-2 logarithm of the window size in bytes, from 10 to 30, or to 26 on a 32-bit
+        /// machine. `None`: 22. With a value above 24, the stream uses an extension that brotli's
+        /// specification doesn't define; every reader of this file format accepts the extension.
         window_log: Option<u32>,
     },
     /// Snappy.
@@ -173,16 +173,33 @@ impl Compression {
             Compression::None => Ok(()),
             Compression::Zstd { level, window_log } => {
                 in_range("zstd level", level, -131_072, 22)?;
-                in_range("zstd window_log", window_log.unwrap_or(10), 10, 31)
+                in_range(
+                    "zstd window_log",
+                    window_log.unwrap_or(10),
+                    10,
+                    LARGEST_ZSTD_WINDOW,
+                )
             }
             Compression::Brotli { level, window_log } => {
                 in_range("brotli level", level, 0, 11)?;
-                in_range("brotli window_log", window_log.unwrap_or(10), 10, 30)
+                in_range(
+                    "brotli window_log",
+                    window_log.unwrap_or(10),
+                    10,
+                    LARGEST_BROTLI_WINDOW,
+                )
             }
             Compression::Snappy { level } => in_range("snappy level", level, 1, 2),
         }
     }
 }
+
+/// Largest window of zstd on this machine, as a base-2 logarithm.
+const LARGEST_ZSTD_WINDOW: u32 = if usize::BITS == 32 { 30 } else { 31 };
+
+/// Largest window of brotli on this machine, as a base-2 logarithm. If brotli's compressor can't
+/// allocate memory, it ends the process, so the window must fit in a 32-bit address space.
+const LARGEST_BROTLI_WINDOW: u32 = if usize::BITS == 32 { 26 } else { 30 };
 
 fn in_range<T: PartialOrd + fmt::Display>(what: &str, value: T, least: T, most: T) -> Result<()> {
     if value < least || value > most {
@@ -281,14 +298,16 @@ mod tests {
 
     #[test]
     fn windows_are_checked() {
-        for (window_log, fine) in [(9, false), (10, true), (31, true), (32, false)] {
+        let most = LARGEST_ZSTD_WINDOW;
+        for (window_log, fine) in [(9, false), (10, true), (most, true), (most + 1, false)] {
             let compression = Compression::Zstd {
                 level: 3,
                 window_log: Some(window_log),
             };
             assert_eq!(compression.validate().is_ok(), fine);
         }
-        for (window_log, fine) in [(9, false), (10, true), (30, true), (31, false)] {
+        let most = LARGEST_BROTLI_WINDOW;
+        for (window_log, fine) in [(9, false), (10, true), (most, true), (most + 1, false)] {
             let compression = Compression::Brotli {
                 level: 3,
                 window_log: Some(window_log),

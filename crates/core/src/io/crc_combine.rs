@@ -90,8 +90,10 @@ mod tests {
     fn lengths_beyond_memory_are_as_good_as_any() {
         let (a, b) = (0x1234_5678, 0x9abc_def0);
         for len in [u64::from(u32::MAX), 1 << 40, (1 << 62) + 12_345] {
-            let whole = usize::try_from(len).unwrap();
-            assert_eq!(combine(a, b, len), crc32c::crc32c_combine(a, b, whole));
+            // The other implementation only combines lengths that fit in memory.
+            if let Ok(whole) = usize::try_from(len) {
+                assert_eq!(combine(a, b, len), crc32c::crc32c_combine(a, b, whole));
+            }
         }
     }
 }

@@ -157,7 +157,7 @@ fn what_splitters_cut_below_a_key_that_comes_twice_is_merged_again() {
 
 /// Returns maps that are nested in the values of other maps. Each map is next to a large value.
 fn nested(depth: usize) -> Vec<u8> {
-    let large = |at: usize| len(8, at.to_le_bytes().repeat(75));
+    let large = |at: usize| len(8, (at as u64).to_le_bytes().repeat(75));
     (0..depth).fold(large(depth), |inner, at| {
         cat([entry(13, "k", len(2, inner)), large(at)])
     })

@@ -281,13 +281,15 @@ fn place_buffers(
         let fits = buckets
             .get(bucket)
             .is_some_and(|bucket| len <= bucket.size - used);
-        let place = usize::try_from(used).ok().zip(usize::try_from(len).ok());
-        let (Some((start, in_memory)), true) = (place, fits) else {
+        if !fits {
             return Err(Error::corrupt(
                 begin,
                 "transposed chunk: a buffer doesn't fit in its bucket",
             ));
-        };
+        }
+        let place = usize::try_from(used).ok().zip(usize::try_from(len).ok());
+        let (start, in_memory) =
+            place.ok_or_else(|| Error::no_room_for(used.saturating_add(len)).or_at(begin))?;
         buffers.push(BufferPlace {
             bucket: u32::try_from(bucket).unwrap_or(u32::MAX),
             start,

@@ -28,8 +28,13 @@ fn every_level_and_window_is_read_back_with_the_default_limits() {
         .into();
     all.extend((0..=11).map(|level| brotli(level, None)));
     all.extend([1, 2].map(|level| Compression::Snappy { level }));
-    all.extend([10, 17, 24, 31].map(|log| zstd(3, Some(log))));
-    all.extend([10, 16, 24, 25, 30].map(|log| brotli(5, Some(log))));
+    let largest = if usize::BITS == 32 {
+        [30, 26]
+    } else {
+        [31, 30]
+    };
+    all.extend([10, 17, 24, largest[0]].map(|log| zstd(3, Some(log))));
+    all.extend([10, 16, 24, 25, largest[1]].map(|log| brotli(5, Some(log))));
     let record = record();
     for compression in all {
         let options = WriterOptions::new().compression(compression).chunk_size(1);

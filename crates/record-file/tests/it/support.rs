@@ -108,8 +108,12 @@ pub(crate) fn all() -> Vec<Fixture> {
     fixtures
 }
 
+/// Returns all fixtures that can be read on this machine.
 pub(crate) fn valid() -> Vec<Fixture> {
-    all().into_iter().filter(Fixture::is_valid).collect()
+    // zstd refuses windows of 2 GiB on a 32-bit machine.
+    let is_readable = |fixture: &Fixture| usize::BITS > 32 || !fixture.name.contains("wlog31");
+    let fixtures = all().into_iter().filter(Fixture::is_valid);
+    fixtures.filter(is_readable).collect()
 }
 
 /// A list of records and their positions.

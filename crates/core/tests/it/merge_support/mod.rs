@@ -48,7 +48,7 @@ pub fn padded(number: u32, value: impl AsRef<[u8]>, bytes: usize) -> Vec<u8> {
     let mut out = tagged(number, WireType::Len);
     for i in 0..bytes {
         let more = if i + 1 < bytes { 0x80 } else { 0 };
-        out.push(u8::try_from((value.len() >> (7 * i)) & 0x7f).unwrap() | more);
+        out.push(u8::try_from((value.len() as u64 >> (7 * i)) & 0x7f).unwrap() | more);
     }
     out.extend_from_slice(value);
     out
