@@ -120,9 +120,9 @@ fn names(named: &Path) -> [PathBuf; 3] {
     [named.to_owned(), chunked, plain]
 }
 
-/// Opens the object at a URL for work in parts, which reads objects without copying them to local
-/// files. The URL may omit the extension `.cpb` or `.pb`. A name that isn't a URL is returned
-/// unchanged, without an object.
+/// Opens the object at a URL for a command that works in parts. Such a command reads objects
+/// without copying them to local files. The URL may omit the extension `.cpb` or `.pb`. A name that
+/// isn't a URL is returned unchanged, without an object.
 pub(crate) fn find(named: &Path) -> Result<(PathBuf, OpenObjects), Failure> {
     check_scheme(named)?;
     if !is_url(named) {

@@ -139,9 +139,9 @@ fn reads_bundle(meta_graph: &MetaGraphDef) -> bool {
         || bodies.any(|nodes| nodes.iter().any(is_prefix) && nodes.iter().any(restores))
 }
 
-/// Removes an unread bundle from the assets of a model, along with the objects that pass the
-/// bundle's path to functions. Nodes of the main graph that pass the path to a function are kept,
-/// with an invalid path. These nodes are harmless, since the function does nothing.
+/// Removes a bundle that is no longer read from the assets of a model, and replaces the objects
+/// that pass the bundle's path to a function. Nodes of the main graph that pass the path to a
+/// function are kept, with an empty path, since the function no longer reads the bundle.
 pub(crate) fn forget(model: &mut SavedModel) {
     for meta_graph in &mut model.meta_graphs {
         if !names_bundle(meta_graph) || reads_bundle(meta_graph) {

@@ -334,8 +334,8 @@ pub(crate) trait Visitor {
     }
 }
 
-/// Passes every tensor and every compiled node of the model in `source` to `visitor`, in the
-/// model's order.
+/// Passes every tensor and every node with a compiled graph (`EPContext`) of the model in `source`
+/// to `visitor`, in the model's order.
 pub(crate) fn walk(
     source: &dyn ReadAt,
     size: u64,

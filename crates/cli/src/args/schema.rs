@@ -37,8 +37,8 @@ pub(crate) struct SchemaArgs {
     pub(crate) proto_path: Vec<PathBuf>,
     /// Type of the messages in a log or record file
     ///
-    /// Each message is preceded by its length, or is a record. The paths are message[0],
-    /// message[1] and so on; with TYPE.FIELD, they are elements of FIELD in one TYPE.
+    /// Each message is preceded by its length, or is a record. In paths, the messages are message[0],
+    /// message[1] and so on. With TYPE.FIELD, they are the elements of FIELD in one message of TYPE.
     #[arg(long, value_name = "TYPE", conflicts_with_all = ["message", "program", "input_format"], help_heading = "Schema")]
     pub(crate) delimited: Option<String>,
     #[command(flatten)]

@@ -2,10 +2,10 @@
 
 use std::io::{self, Seek, SeekFrom, Write};
 
-/// A sink that fails once. After a failed write it accepts and discards all bytes.
+/// A sink that reports only its first error. After a failed write it accepts and discards all bytes.
 ///
-/// With any other sink, a writer that completes its file on drop, such as the writer of a zip
-/// archive, would fail again during the drop, and could only print the error to the terminal.
+/// It is meant for writers that complete their file on drop, such as the writer of a zip archive.
+/// Otherwise, they would fail again during the drop, and could only print the error to the terminal.
 ///
 /// ```
 /// use std::io::Write;

@@ -47,8 +47,8 @@ pub struct TensorRule {
     /// True if elements may be missing at the end. The missing elements are copies of the last
     /// element present, or 0 if there is none.
     pub fills_up: bool,
-    /// Number of the varint field that is not 0 if the elements are in another file; `None` if the
-    /// format has no such field.
+    /// Number of the varint field whose value is not 0 if the elements are in another file; `None`
+    /// if the format has no such field.
     pub elsewhere: Option<u32>,
 }
 

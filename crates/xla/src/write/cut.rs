@@ -25,9 +25,9 @@ const MAX_NAME: u64 = 200;
 
 type Cut = Vec<Record>;
 
-/// Divides a message of this type into records. If `extended` is the type's descriptor, records
-/// that are too large for XLA's reader are divided further, in ways that XLA's reader doesn't
-/// support.
+/// Divides a message of type `message_type` into records. If `extended`, the type's descriptor, is
+/// given, records that are too large for XLA's reader are divided further, in ways that XLA's
+/// reader doesn't support.
 pub(super) fn cut(
     message: &dyn ReadAt,
     message_type: &str,

@@ -161,8 +161,8 @@ impl Rewriter<'_> {
         })
     }
 
-    /// Returns true if the token `at` is the modifier `export` or `local` of a definition, rather
-    /// than the name of a type.
+    /// Returns true if the token at index `at` is the modifier `export` or `local` of a definition,
+    /// rather than the name of a type.
     fn is_visibility(&self, at: usize) -> bool {
         self.edition >= 1001
             && matches!(self.text_at(at), "export" | "local")

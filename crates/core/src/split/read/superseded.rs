@@ -11,9 +11,9 @@ use crate::path::{FieldRef, parse_entry};
 use crate::wire::{Field, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Returns true if a merge can skip the superseded value at `range`. A merge can't skip an empty
-/// value, which would look like a second placeholder. It can skip a message only if it can traverse
-/// all messages inside that message.
+/// Returns true if a merge can skip the superseded value at `range`. An empty value can't be
+/// skipped, since it looks like the placeholder that marks the position of a chunk. A message can
+/// only be skipped if the merge can parse all messages nested in it.
 pub(in crate::split) fn is_passable(
     source: &Source,
     range: Range<u64>,
