@@ -130,11 +130,10 @@ impl std::fmt::Debug for MessageView<'_> {
     }
 }
 
-/// An input with the part of a message that contains a value, and the value's ranges in that input.
+/// The input that has a value, with a part of the message, and the value's ranges in this input.
 pub(crate) type Value<'a> = (Portion<'a>, Vec<Range<u64>>);
 
-/// An input with the part of a message that contains a value, and the value's location in that
-/// input.
+/// The input that has a value, with a part of the message, and the value's location in this input.
 type Located<'a> = (Portion<'a>, Found);
 
 impl<'a> MessageView<'a> {

@@ -125,7 +125,7 @@ const INPUTS: usize = 1;
 /// Index of the outputs in [`Facts::lists`].
 const OUTPUTS: usize = 2;
 
-/// The properties of a model that were found so far.
+/// The properties of a model that have been found so far.
 struct Facts<'a> {
     /// Names of the initializers. Inputs with these names have default values.
     initializers: HashSet<&'a str>,

@@ -244,8 +244,8 @@ impl Format for PaddleFormat {
     }
 }
 
-/// Adds the model's name to an error about an arrangement that the model doesn't support. Callers
-/// add the name to all other errors.
+/// Adds the model's path to an error about options that the model doesn't support
+/// ([`ErrorKind::InvalidConfig`]). Callers add the path to all other errors.
 fn about(model: &Path, error: Error) -> Error {
     let name = model.display().to_string();
     let is_named = name.is_empty() || error.file().is_some() || error.to_string().contains(&name);

@@ -306,8 +306,8 @@ impl ShardWriter {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if a report is missing or has another id, or if two hosts have
-/// written a value at the same path; [`ErrorKind::AlreadyExists`] if the target exists with other
+/// [`ErrorKind::InvalidConfig`] if a report is missing or isn't of these shards, or if two hosts
+/// have written a value at the same path; [`ErrorKind::AlreadyExists`] if the target exists with other
 /// content; [`ErrorKind::Io`] or [`ErrorKind::ChecksumMismatch`] if the file of a host is missing
 /// or differs from its report; [`ErrorKind::LimitExceeded`] if `rest` is larger than a chunk may
 /// be.

@@ -49,10 +49,11 @@ const SAFETENSORS: ConvertTarget = ConvertTarget {
     title: "safetensors file of a tag's parameters",
 };
 
-/// SameDiff models: zip archives of tags, and the older classic, SDNB and SDZ files.
+/// SameDiff models: zip archives with one or more versions of a model, each with a tag, and files
+/// in three older formats: classic, SDNB and SDZ.
 ///
 /// The tensor of a parameter is called `TAG/NAME`. The tensors of an updater's states are called
-/// `TAG/updater/NAME#0`, `#1` and so on. Without a tag, a name refers to the newest tag. A file in
+/// `TAG/updater/NAME#0`, `#1` and so on. A name without a tag refers to the newest tag. A file in
 /// one of the older formats is read as a model with a single tag, [`IMPORTED_TAG`]. The conversion
 /// setting `tag` specifies the tag to write or, for a file in another format, the tag to create.
 ///

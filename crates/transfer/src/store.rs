@@ -85,8 +85,8 @@ impl Store {
         }
     }
 
-    /// Adds the next bytes of the current chunk. `left` is the number of bytes that the chunk
-    /// lacked before.
+    /// Adds the next bytes of the current chunk. `left` is the number of bytes of the chunk that are
+    /// still missing, including those in `piece`.
     pub(crate) fn push(&mut self, piece: &[u8], left: u64) -> Result<()> {
         match self {
             Store::Memory { partial, .. } => {

@@ -47,8 +47,8 @@ pub(super) enum Replacement {
 }
 
 /// Sorts the splices by position, and drops redundant splices, such as the removal of a field
-/// within a removed field. Other splices take precedence over stripping. Fails if two splices
-/// contradict each other.
+/// within a removed field. A splice that strips a field gives way to a splice of another kind for
+/// the same bytes. Fails if two splices contradict each other.
 pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
     // At equal positions, insertions come first. Among insertions, the one into the innermost
     // message comes first.

@@ -310,7 +310,7 @@ fn take_place(folder: &Path, to: &Path) -> io::Result<()> {
     fs::rename(folder, to)
 }
 
-/// Returns true if a renaming failed because its target is a folder with content.
+/// Returns true if a rename failed because its target is a folder that isn't empty.
 fn is_taken(error: &io::Error) -> bool {
     matches!(
         error.kind(),

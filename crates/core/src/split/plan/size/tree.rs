@@ -91,8 +91,8 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Returns true if indices in paths count exactly the occurrences in this group: each
-    /// occurrence is one element, and has the expected wire type.
+    /// Returns true if the index of an element in a path is also the index of its occurrence in this
+    /// group: each occurrence has the expected wire type, and contains exactly one element.
     fn is_countable(&self) -> bool {
         self.addressable && !matches!(self.class, Class::Numbers { .. })
     }
