@@ -44,8 +44,8 @@ const SMALL_TENSORS: u32 = 100_000;
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    // With these arguments, the benchmark runs this program in a separate process, to measure its
-    // memory.
+    // The benchmark starts this program again with these arguments, to measure the memory of a
+    // conversion in a separate process.
     if let Some(at) = arguments
         .iter()
         .position(|argument| argument == "--convert")
@@ -69,7 +69,7 @@ fn main() -> Outcome<()> {
 fn convert(input: &Path, output: &Path, form: &str) -> Outcome<()> {
     let (form, options) = match form {
         "pair" => (Form::External, ExternalOptions::new()),
-        // Like pairs that other programs write: tensors don't begin at page boundaries.
+        // As in the pairs that other programs write, tensors don't begin at page boundaries.
         "dense pair" => (Form::External, ExternalOptions::new().alignment(1)),
         _ => (Form::OnePiece, ExternalOptions::new()),
     };

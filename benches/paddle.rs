@@ -229,8 +229,8 @@ fn conversions() -> Outcome<()> {
         fs::remove_file(copy)?;
         Ok(took)
     };
-    // Each input is copied before it is converted, and every run has the same files present, since
-    // the time to write a file depends on the other files in memory.
+    // An input is copied and converted while the same files exist, since the time to write a file
+    // depends on the other files in memory.
     let (one, back) = (path("m.cpb"), path("back"));
     let copies = || -> Outcome<Vec<Duration>> {
         let of_model = copied(&path("model/model.pdiparams"))?;
@@ -319,7 +319,8 @@ fn reading() -> Outcome<()> {
     let bytes = READ_BYTES / scale(24);
     model(folder.path(), READ, bytes)?;
     let ours = || -> Outcome<Vec<Duration>> {
-        // Reads once without timing, which has the effect of `touch`, with pages of the right size.
+        // The first read isn't timed. It has the same effect as `touch`, but with pages of the
+        // right size.
         drop(PaddleModel::open(folder.path())?.read_all(None)?);
         let start = Instant::now();
         let model = PaddleModel::open(folder.path())?;

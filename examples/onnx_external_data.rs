@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if same {
         Ok(())
     } else {
-        // This is expected for a model whose tensors had typed elements, which now are raw data.
+        // This is expected for a model whose tensors had typed elements, which are raw data now.
         Err("the model has changed".into())
     }
 }

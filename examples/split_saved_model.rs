@@ -64,8 +64,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
 
-    // Removes a model that was created, so that only two files of its size exist at a time. It can
-    // be created again for the comparison.
+    // If this program created the model, removes it, so that only two files of its size exist at a
+    // time. It can be created again for the comparison.
     if args.model.is_none() {
         fs::remove_file(&model)?;
     }

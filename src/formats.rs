@@ -42,7 +42,8 @@ pub static ALL: Registry = Registry::new(&[
     &proto_splitter_xla::ProfileFormat,
     #[cfg(feature = "perfetto")]
     &proto_splitter_perfetto::PerfettoFormat,
-    // Must be last: for some record files, another format knows more than the type of the records.
+    // Must be last, since for some record files, another format provides more than the type of the
+    // records.
     #[cfg(feature = "sequences")]
     &proto_splitter_sequences::SequenceFormat,
 ]);

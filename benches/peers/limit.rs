@@ -71,8 +71,8 @@ impl Limit {
                 len,
             });
         }
-        // Puts the largest record last, where it is taken first. At the end, a thread would be
-        // alone with it.
+        // Puts the largest record last, since records are taken from the end. If it were taken
+        // last, one thread would still work on it after all others had finished.
         records.sort_by_key(|record| record.stored.end - record.stored.start);
         let read: u64 = records.iter().map(|r| r.stored.end - r.stored.start).sum();
         let decoded = records.iter().map(|record| record.len).sum();

@@ -48,8 +48,8 @@ fn round_trips_in(profile: Profile, from: u64, habits: impl Fn(&mut Random) -> H
         if split.byte_exact() {
             assert!(merged == bytes, "seed {seed}: {habits:?}");
         }
-        // Without the source's layout, a merge uses only the placeholders, like a reader of one
-        // part.
+        // Without the source's layout, a merge uses only the placeholders, as it does when only one
+        // part of the message is read.
         let mut metadata = split.metadata.clone();
         metadata.source_layout.clear();
         let merged = Merger::new()

@@ -100,8 +100,8 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     let written = match SizeSplitter.write_with(&source, &prefix, &options) {
         Ok(written) => written,
         Err(error) => {
-            // The trailer must be in one file, and may exceed the maximum file size if that is
-            // small.
+            // The trailer must be in one file. If the maximum file size is small, the trailer may
+            // exceed it.
             let limited = options.get_max_file_size().is_some();
             let refused = match error.kind() {
                 ErrorKind::Uncuttable => true,

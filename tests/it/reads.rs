@@ -217,7 +217,7 @@ fn a_merge_reads_every_byte_of_the_file_about_once() {
         "{}",
         bytes_read(&taken)
     );
-    // Except for both ends of the file, which were read when the file was opened.
+    // The merge reads everything except both ends of the file, which were read when it was opened.
     assert!(
         unread(&taken, 0..size) <= (64 + 256) << 10,
         "all of the file"

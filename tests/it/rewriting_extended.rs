@@ -376,7 +376,7 @@ fn only_a_file_called_cpb_has_others_beside_it() {
     let before = names(&others);
     assert!(before.len() > 2, "{before:?}");
 
-    // The existing files belong to `out.cpb`, which is a different file than `out`.
+    // The existing files belong to `out.cpb`, which is a different file from `out`.
     let options = several(LEAST_MAX_FILE_SIZE, Compression::ZSTD);
     let error = recompress_to_file(&file, others.join("out"), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");

@@ -220,8 +220,8 @@ fn a_conversion_that_was_interrupted_goes_on_where_it_was() {
     dir.save_as_chunked(&chunks, &options(5000)).unwrap();
     let (plain, chunked) = (files(&model("keras_mlp")), files(&chunks));
     let file = |files: &BTreeMap<PathBuf, Vec<u8>>, name: &str| files[Path::new(name)].clone();
-    // Every interruption leaves a temporary file. A later one also leaves the new model next to the
-    // old one, and an even later one the new fingerprint, too.
+    // Every interruption leaves a temporary file. The second one, which comes later, also leaves
+    // the new model next to the old one, and the third one the new fingerprint as well.
     for moment in 0..3 {
         for (form, old, new) in [
             (TargetForm::Chunked, &plain, &chunked),

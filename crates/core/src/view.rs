@@ -521,7 +521,7 @@ impl<'a> MessageView<'a> {
         }
         match plan(trailer, chunks, &self.options) {
             Ok(plan) => locate(plan),
-            // An error in the plan for the entire message may not affect this value.
+            // An error in the plan for the entire message doesn't necessarily affect this value.
             Err(_) => found,
         }
     }

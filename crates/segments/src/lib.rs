@@ -98,7 +98,7 @@ unsafe impl BufMut for Segments {
             return self.open.put(value);
         }
         self.close();
-        // `Bytes` returns itself; any other `Buf` has to be copied anyway.
+        // For a `Bytes`, `copy_to_bytes` copies nothing. Any other `Buf` has to be copied anyway.
         self.closed.push(value.copy_to_bytes(len));
     }
 

@@ -38,7 +38,7 @@ pub(super) fn without_unused(metadata: &mut ChunkMetadata) {
             *number = 1;
         }
     }
-    // The main file is always present.
+    // The main file always exists, and keeps the number 0.
     let (mut at, mut next) = (0, 0);
     for number in numbers.iter_mut().skip(1) {
         next += *number;

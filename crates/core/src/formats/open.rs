@@ -328,7 +328,8 @@ mod tests {
             fs::write(&path, records(&[b"theirs", b"\x08\x01"])).unwrap();
             let format = open().unwrap().format();
             assert_eq!(format.map(|format| format.name()), Some("theirs"), "{name}");
-            // A file with another first record isn't theirs, and is read as a message in chunks.
+            // A file with another first record isn't of this format, and is read as a message in
+            // chunks.
             fs::write(&path, records(&[b"others", b"\x08\x01"])).unwrap();
             let error = open().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotChunked, "{name}: {error}");

@@ -90,7 +90,7 @@ mod tests {
     fn lengths_beyond_memory_are_as_good_as_any() {
         let (a, b) = (0x1234_5678, 0x9abc_def0);
         for len in [u64::from(u32::MAX), 1 << 40, (1 << 62) + 12_345] {
-            // The other implementation only combines lengths that fit in memory.
+            // The other implementation takes the length as a `usize`.
             if let Ok(whole) = usize::try_from(len) {
                 assert_eq!(combine(a, b, len), crc32c::crc32c_combine(a, b, whole));
             }

@@ -54,7 +54,7 @@ impl CrcOfPieces {
         let (mut start, mut end) = (at, at.saturating_add(bytes.len() as u64));
         let mut crc32c = crc32c::crc32c(bytes);
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
-        // A piece that was read again counts as read the second time.
+        // If a piece is read again, only the second read counts.
         let again: Vec<u64> = pieces
             .range(start..end)
             .filter(|(_, piece)| piece.end <= end)
@@ -165,7 +165,8 @@ mod tests {
             &[0..1, 1..99, 99..100],
             &[50..100, 0..50],
             &[0..10, 20..30, 40..100, 30..40, 10..20],
-            // Ranges that overlap at either end, at both ends, within, and around another.
+            // A range overlaps earlier ranges at its start, at its end, or at both ends, is inside
+            // another range, or encloses others.
             &[0..60, 40..100],
             &[40..100, 0..60],
             &[0..40, 60..100, 30..70],
@@ -174,7 +175,7 @@ mod tests {
             &[10..20, 15..45, 40..45, 5..12, 0..6, 44..100],
         ] {
             let sum = CrcOfPieces::new(LEN as u64);
-            // Reads everything twice, since the checksum starts over.
+            // Reads everything twice, to check that `sum` starts over after the last missing bytes.
             for _ in 0..2 {
                 let found = read(&sum, ranges);
                 let (last, before) = found.split_last().unwrap();

@@ -146,7 +146,7 @@ mod tests {
         fs::write(folder.path().join("other"), b"two").unwrap();
         fs::rename(folder.path().join("other"), &path).unwrap();
         let mut bytes = [0; 3];
-        // While the pool has the first file open, that file is read.
+        // As long as the pool has the original file open, reads return that file's bytes.
         file.read_exact_at(0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"one");
         pool.open.lock().unwrap().clear();

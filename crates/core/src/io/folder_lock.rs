@@ -405,7 +405,7 @@ mod tests {
         let list = fs::read_to_string(&left).unwrap();
         drop(lock);
         fs::write(path(names[1]), "another text").unwrap();
-        // The last line is cut, as happens when the disk is full.
+        // The last list ends in the middle of a line, as happens when the disk is full.
         let elsewhere = list.replace("m-00001.data", "../m.onnx");
         for (list, expected) in [
             (&*list, &others[..1]),

@@ -29,7 +29,7 @@ pub fn check_folder(target: impl AsRef<Path>) -> Result<()> {
             Ok(metadata) if metadata.is_dir() => break,
             Ok(_) => "is not a folder",
             Err(error) => match error.kind() {
-                // A relative path starts in an existing folder.
+                // The last ancestor of a relative path is empty: the current folder, which exists.
                 _ if folder == Path::new("") => break,
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "does not exist",
                 _ => break,

@@ -165,8 +165,8 @@ pub fn each_in_order<J: Send, T: Send>(
         if spawn_up_to(scope, threads.get().min(most), work) == 0 {
             return jobs.try_for_each(|(_, job)| take(make(job, &abandoned)?));
         }
-        // Dropped before the scope ends: `_abandons` makes running jobs return early, and dropping
-        // `begun` tells the threads that there are no more jobs.
+        // Both are dropped before the scope ends: dropping `_abandons` makes running jobs return
+        // early, and dropping `begun` closes the channel, so that the threads end.
         let _abandons = Abandons(&abandoned);
         let begun = begun;
         let mut waiting: VecDeque<(u64, Receiver<Result<T>>)> = VecDeque::new();

@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_broken_message_is_refused_before_anything_is_written() {
-        // A name of 4 bytes, of which one exists.
+        // The declared length of the name is 4 bytes, but only one byte follows.
         let piece = Piece::composed(Arc::new(b"\x0a\x04n".to_vec())).unwrap();
         let mut sink = Vec::new();
         let error = piece.merge_to(&mut sink, &ReadOptions::new()).unwrap_err();

@@ -113,8 +113,9 @@ fn hop<I: Input>(cursor: &mut WireCursor<I>, rest: Range<u64>) -> Result<Option<
     front.set_range(0..left);
     match front.next() {
         Ok(field) => Ok(field.map(|field| field.shifted_by(rest.start))),
-        // A group that ends after the window, a tag or length too long for the window, or an entry
-        // that breaks the wire format.
+        // Either a group ends after the window, or a tag or length is too long for the window, or
+        // the entry breaks the wire format. Parsing without the window returns the field or the
+        // error.
         Err(_) => {
             cursor.set_range(rest);
             cursor.next()

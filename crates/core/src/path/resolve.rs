@@ -188,7 +188,8 @@ impl PathQuery {
             whole_field: false,
         };
         for query in self.steps() {
-            // Any other selection selects elements or map entries' values.
+            // Any other query selects elements or map values: the whole field is resolved here, and
+            // `picked` returns the target of one of them.
             let select = match &query.pick {
                 Pick::One(select) => select.clone(),
                 _ => Select::Field,

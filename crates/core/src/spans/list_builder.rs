@@ -69,7 +69,8 @@ impl SpanListBuilder {
             length: self.list.pieces.len(),
             value_start: self.size(),
         });
-        // No literal begins at this offset, so that bytes appended next don't extend this piece.
+        // No literal begins at the offset `u64::MAX`, so bytes that are appended next don't extend
+        // this piece.
         self.list.push_piece(SourceId::LITERAL, u64::MAX);
     }
 

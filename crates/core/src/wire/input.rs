@@ -158,7 +158,8 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
 
     #[cold]
     fn refill(&mut self, position: u64, want: usize) -> Result<()> {
-        // The last field in a window often ends a little after the window.
+        // The last field in a window often ends a little after the window, so the next field is
+        // still in sequence.
         let reach = self.window.len() + self.window.len() / 4;
         let in_sequence = (self.start..=self.start + reach as u64).contains(&position);
         // If the source has many short runs, a large window would have to be zeroed for each of

@@ -50,7 +50,7 @@ fn decode_long(bytes: &[u8]) -> Option<(u64, usize)> {
 /// Joins the low seven bits of each of eight bytes into one number.
 #[inline]
 const fn sevens(bytes: u64) -> u64 {
-    // Joins neighbors three times: pairs of bytes, then of 16-bit halves, then of 32-bit halves.
+    // Joins neighbors three times: first bytes, then 16-bit units, then 32-bit units.
     let bits = bytes & 0x7f7f_7f7f_7f7f_7f7f;
     let bits = bits & 0x007f_007f_007f_007f | (bits & 0x7f00_7f00_7f00_7f00) >> 1;
     let bits = bits & 0x0000_3fff_0000_3fff | (bits & 0x3fff_0000_3fff_0000) >> 2;

@@ -154,8 +154,8 @@ fn every_flipped_bit_of_a_file_is_found() {
 fn with_same_crc32c(bytes: &[u8]) -> Vec<u8> {
     let crc = |bytes: &[u8]| proto_splitter_core::checksum::crc32c(bytes);
     let before = crc(bytes);
-    // Each row consists of the remaining effect of a combination of bit flips on the checksum, and
-    // a mask of the flipped bits.
+    // Each row consists of the effect that flipping several bits has on the checksum, and a mask of
+    // these bits.
     let mut basis: Vec<(u32, u64)> = Vec::new();
     for bit in 0..33 {
         let mut changed = bytes.to_vec();

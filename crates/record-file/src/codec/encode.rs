@@ -54,8 +54,8 @@ impl Encoders {
         if let (Compression::Zstd { .. }, Ok(size)) = (compression, usize::try_from(size)) {
             let most = zstd::most_compressed(size);
             if out.capacity() - out.len() < most {
-                // The buffer doesn't double, since it will hardly grow again. The extra room is for
-                // a slightly larger next chunk.
+                // The capacity isn't doubled, since the buffer will hardly grow again. The extra
+                // room is for the next chunk, which may be slightly larger.
                 out.reserve_exact(most.saturating_add(most / 64));
             }
         }

@@ -78,7 +78,7 @@ impl StreamDecoder {
                 break;
             }
             if out.len() == out.capacity() {
-                // Memory grows as data arrives.
+                // Memory is allocated only as data arrives, since `size` may be a false claim.
                 let grown = out.len().max(GROWTH).min(most - out.len());
                 out.try_reserve_exact(grown)
                     .map_err(|_| Error::no_room_for(size))?;

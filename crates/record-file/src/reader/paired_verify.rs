@@ -31,7 +31,7 @@ impl<I: RecordInput> RecordReader<I> {
             Some(other) => self.decoders.memory.give(other.data.memory),
             None => {}
         }
-        // With threads, the threads verify the next chunks.
+        // If there are threads, they verify the next chunks.
         if in_order
             && self.options.threads == 0
             && let Some(data) = self.read_two(chunk)
@@ -208,7 +208,8 @@ mod tests {
                 begins.extend(writer.last_position().map(|last| last.chunk_begin().0));
             }
             let file = writer.finish().unwrap();
-            // Reading in order begins with the second chunk.
+            // Only from the second chunk on does a chunk follow one that was read before, so the
+            // third is read together with the second.
             let together = [None, Some(begins[2]), None, None];
             for (parallelism, expected) in [(0, together), (2, [None; 4])] {
                 let options = ReaderOptions::new().threads(parallelism);

@@ -202,7 +202,7 @@ impl<I: RecordInput> RecordReader<I> {
                     is_at_hand = true;
                     Ok(Some(chunk))
                 }
-                // The chunk can still be skipped.
+                // Even if the chunk can't be loaded, it can still be skipped.
                 Some(AtHand::Fault) => match self.load_next() {
                     Ok(true) => continue,
                     Ok(false) => return Ok(Next::End),

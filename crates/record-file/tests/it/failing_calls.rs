@@ -167,7 +167,8 @@ fn a_sink_that_fails_at_any_call_is_an_error_in_every_way_of_writing() {
                 Fault::Error,
                 &what,
             );
-            // A full disk still allows one seek and one flush.
+            // A full disk still allows seeks and flushes, so a run in which only such calls are
+            // left succeeds.
             if let Err(error) = write(sink(From::Calls(call), Fault::Zero)) {
                 check(&error, Fault::Zero, &what);
             }

@@ -69,7 +69,8 @@ fn by_turns<I: RecordInput>(
     what: &str,
 ) {
     for (index, (position, record)) in expected.iter().enumerate() {
-        // A large number of records is read in runs, since most of them are in one chunk.
+        // Consecutive records are handled in ways that are 2 or 3 apart, so that each way follows
+        // two others.
         match (index + seed) * 7 / 3 % 5 {
             0 => assert!(reader.read_record().unwrap() == Some(&record[..]), "{what}"),
             1 => assert!(reader.skip_record().unwrap(), "{what}"),

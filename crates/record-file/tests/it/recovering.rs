@@ -196,7 +196,7 @@ fn metadata_that_is_damaged_costs_no_records() {
         let records = fixture.records().len();
         let end = fixture.records()[0].position.chunk_begin().0;
         let inside = usize::try_from(end).unwrap() - 1;
-        // The damaged bytes either contradict the hash, or the hash is corrected.
+        // Either the damaged bytes contradict the hash, or the hash is corrected.
         for mended in [false, true] {
             let mut bad = fixture.bytes.clone();
             bad[inside] ^= 0xff;

@@ -70,7 +70,7 @@ fn cuts(record: &[u8]) -> Vec<Vec<&[u8]>> {
     for most in [1 << 17, 70_001] {
         cuts.push(record.chunks(most).collect());
     }
-    // The last part begins at the end of zstd's memory at level 1.
+    // The last part begins where zstd's input buffer at level 1 is full.
     let at = record.len().min((1 << 19) + (1 << 17));
     cuts.push(vec![&record[..at], &record[at..]]);
     cuts

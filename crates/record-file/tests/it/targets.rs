@@ -135,7 +135,8 @@ pub(crate) fn sequence(data: &[u8]) {
         assert_eq!(streamed_end, end);
         assert!(streamed == records);
     }
-    // To save time, each file is read in only one way, since starting threads is slow.
+    // Each file is read in only one way, to save time. Only one in sixteen is read with threads,
+    // since starting threads is slow.
     let way = file.len() % 16;
     let options = OPTIONS.stream_from(0).threads(u32::from(way == 0));
     let skips = way % 4 == 1;

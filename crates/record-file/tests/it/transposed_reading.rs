@@ -86,7 +86,7 @@ fn records_of_every_shape_are_put_together_where_their_parts_were() {
 
 #[test]
 fn records_are_read_that_are_larger_than_is_believed_of_what_is_stored() {
-    // The records have more than 16 MiB, and more than 16 times the stored size.
+    // The total size of the records is more than 16 MiB, and more than 16 times their stored size.
     let records: Vec<_> = (0..30u8)
         .map(|index| bytes_field(1, &vec![index; 1 << 20]))
         .collect();

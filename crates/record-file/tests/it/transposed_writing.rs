@@ -31,7 +31,8 @@ fn write<R: AsRef<[u8]>>(records: &[R], options: &WriterOptions) -> Vec<u8> {
 
 #[test]
 fn a_message_of_very_many_fields_is_stored_in_one_piece() {
-    // The message has more than 4 Mi fields, and so has a message nested in another message.
+    // The first record is a message with more than 4 Mi fields. The second record contains the same
+    // message as a nested message.
     let fields = varint_field(1, 1).repeat(5 << 20);
     let outer = [varint_field(2, 2), bytes_field(3, &fields)].concat();
     let records = [fields, outer];

@@ -164,7 +164,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         let want = self.states[node.index()].want(number);
         want.is_some_and(|want| match want.wanted {
             TargetValues::Indexed(passed) => passed < want.among(children).len(),
-            // The last occurrence counts, at any position.
+            // The last occurrence counts, and it may be at any position.
             TargetValues::Single | TargetValues::Keyed(_) => true,
         })
     }

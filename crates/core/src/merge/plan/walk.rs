@@ -415,7 +415,8 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
     /// Records a field as the last one with its number, if something may be inserted after it.
     #[inline]
     pub(in crate::merge) fn remember(&mut self, node: NodeId, field: &Field) -> Result<()> {
-        // Parts are inserted after existing fields; of a slice, only the last run can be continued.
+        // Parts are inserted after existing fields, so the top-level fields of a message to merge
+        // don't count. Of a slice, only the last run can be continued.
         let own = self.levels.len() > 1 || self.role != Role::Merged;
         if let Some(content) = &mut self.planner.states[node.index()].content
             && own

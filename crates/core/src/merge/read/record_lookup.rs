@@ -89,7 +89,7 @@ impl<S: ReadAt> RecordStore<S> {
         let mut found = vec![None; infos.len()];
         for wanted in by_file.chunk_by(|&a, &b| infos[a].file == infos[b].file) {
             let file = self.numbered(infos[wanted[0]].file as usize).0;
-            // On an error the records found so far are dropped, and each is looked up individually
+            // On an error, the records found so far are dropped, and each is looked up individually
             // later.
             drop(locate_all(
                 file,

@@ -77,7 +77,8 @@ impl<'b> WholeChunks<'b> {
     ) -> ThreadChunks<'q, 'b> {
         ThreadChunks {
             chunks: self,
-            // One chunk for each thread is better than two for some threads.
+            // One chunk on each thread is faster than two chunks on some threads and none on
+            // others.
             lanes: self.count / threads.max(1),
             failed,
             meter,

@@ -152,8 +152,8 @@ fn with_sizes(
     in_order: bool,
 ) -> Result<Cuts> {
     if in_order && marks.is_empty() && fits.may_slice_all(source) {
-        // If only sizes decide, the need for continuations can be determined before memory is
-        // allocated for runs.
+        // If all cuts depend only on sizes, it can be determined whether continuations are needed
+        // before memory is allocated for runs.
         if let Some(cut) = cut_in_order_if_needed(source, options)? {
             return Ok(cut);
         }

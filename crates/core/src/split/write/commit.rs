@@ -330,7 +330,8 @@ mod tests {
         for (old, new, syncs, removals) in [
             (&several, &several, (1, 1), (0, 4)),
             (&whole, &several, (1, 1), (0, 1)),
-            // As long as the main file that readers prefer exists, nothing has changed for them.
+            // Readers prefer the old main file as long as it exists, so the split fails if that
+            // file can't be removed.
             (&several, &whole, (1, 1), (1, 4)),
         ] {
             assert_eq!(with_each_failing(Call::SyncFolder, old, new), syncs);

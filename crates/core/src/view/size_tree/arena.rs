@@ -222,7 +222,8 @@ impl Arena {
             Look::HopAndKeep | Look::Guess => true,
             Look::Message | Look::Group => repeated,
         };
-        // There are at most `MAX_NODES` nodes, and, for each of them, one for its other fields.
+        // There are at most `MAX_NODES` nodes, and at most one more for the other fields of each,
+        // so the index fits.
         let id = u32::try_from(self.nodes.len()).unwrap_or(EMPTY);
         self.nodes.push(Node {
             slots: Vec::new(),

@@ -221,7 +221,7 @@ type Key<'a> = (&'a str, usize);
 
 fn keyed(node: Option<&TreeNode>, below_several: bool) -> Vec<(Key<'_>, &Member)> {
     let mut members: Vec<&Member> = node.map_or(Vec::new(), |node| node.members.iter().collect());
-    // Sorted by position, so that the number of a member distinguishes members with the same name.
+    // Sorted by position, since members with the same name are told apart by their order.
     members.sort_by(|a, b| a.path.cmp(&b.path));
     let mut seen: HashMap<&str, usize> = HashMap::new();
     let mut keyed = Vec::with_capacity(members.len());

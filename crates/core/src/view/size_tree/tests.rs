@@ -176,8 +176,8 @@ fn what_is_read_in_windows_is_what_is_read_at_once() {
 
 #[test]
 fn without_a_type_a_field_is_a_message_if_it_looks_like_one_whenever_it_occurs() {
-    // Field 1: two messages with a number and text; field 2: a value that looks like a message, and
-    // one that doesn't.
+    // Field 1 has two messages: one with a number and text, and one with only a number. Field 2 has
+    // a value that looks like a message, and one that doesn't. Field 3 is a number.
     let bytes = b"\x0a\x06\x08\x01\x12\x02hi\x0a\x02\x08\x02\x12\x02\x08\x01\x12\x04\xff\xff\xff\xff\x18\x07";
     let tree = untyped(bytes);
     check_sums(&tree);
@@ -209,7 +209,7 @@ fn what_looked_like_a_message_and_is_none_is_bytes() {
 
 #[test]
 fn groups_are_messages_however_deep() {
-    // Group 1 { field 2: 5; group 3 { } } twice.
+    // Group 1, which contains the number 5 in field 2 and an empty group 3, occurs twice.
     let group = b"\x0b\x10\x05\x1b\x1c\x0c";
     let bytes = [&group[..], group].concat();
     let source = &bytes[..];

@@ -143,7 +143,8 @@ fn changed(message: &Arc<Vec<u8>>, random: &mut Random<'_>) {
                 return;
             };
             assert_eq!(changed.inserted, 1, "{query:?}");
-            // A field without an index gets an element, and has no value itself.
+            // If the query has no index for a repeated field, the field gets another element, and
+            // the query doesn't select just that element.
             let is_of_one = !query.as_str().contains("s=") && query.as_str() != "r";
             if let (Ok(place), true) = (place, is_of_one) {
                 assert_eq!(get(&bytes, &place), Some(value), "{query:?}");

@@ -65,8 +65,8 @@ impl Machine {
             steps,
             ..
         } = Lists::build(chain, num_events, last);
-        // Decoding ends at the chain's first event, where the absence of a transition indicates the
-        // end, so the transition from that event isn't implicit.
+        // Decoding ends at the chain's first event, because no transition is left to read. An
+        // implicit transition wouldn't be read, so decoding would continue.
         events[first as usize].implicit = false;
         let mut machine = Machine {
             first: states

@@ -155,8 +155,8 @@ impl Engine<'_> {
         let is_map = matches!(group.class, Class::Map { .. });
         let entry = child.entry.as_ref();
         let closed = entry.is_some_and(|entry| is_closed(entry, &child.field));
-        // Requires that a path can lead through the child, even if the child itself may not become
-        // a chunk.
+        // To enter a child, a path must be able to lead through it, even if the child itself may
+        // not become a chunk.
         child.message = true;
         child.enterable = group.addressable
             && node.depth < self.options.effective_depth_limit()

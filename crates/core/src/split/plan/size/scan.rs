@@ -228,8 +228,9 @@ impl Engine<'_> {
                 Hold::Large if spare => group.spare.add(group.count, &field),
                 Hold::All if spare => {
                     let held = &mut found.held[at];
-                    // Only the last occurrence of a singular value could become a chunk. No piece
-                    // of a singular message could, if there are more than the maximum.
+                    // Only the last occurrence of a singular value could become a chunk. If a
+                    // singular message has more than the maximum number of pieces, none of them
+                    // could.
                     let most = match group.class {
                         _ if marked || group.class.repeats() => u64::MAX,
                         Class::Message { .. } => MOST_PIECES,
