@@ -231,7 +231,7 @@ fn groups_and_messages_that_nest_without_end_are_refused_or_left_whole() {
         .plan(Source::from_bytes(groups, kitchen_sink()), &options())
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
-    // Messages that are nested 10,000 levels deep.
+    // The message is nested 10,000 levels deep.
     let mut message = Vec::new();
     for _ in 0..10_000 {
         let mut outer = vec![0x22];
@@ -263,13 +263,13 @@ fn a_source_that_is_no_file_is_refused() {
 #[test]
 fn many_of_anything_cost_no_more_than_their_number() {
     let options = SplitOptions::new().max_chunk_size(1 << 10);
-    // A singular submessage that is in 50,000 pieces, so that no path can identify a value in it.
+    // A singular submessage is in 50,000 pieces, so no path can identify a value in it.
     let pieces = b"\x22\x02\x3a\x00".repeat(50_000);
     let error = SizeSplitter
         .plan(Source::from_bytes(pieces, kitchen_sink()), &options)
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncuttable, "{error}");
-    // Unknown fields with different numbers.
+    // All fields are unknown and have different numbers.
     for (count, kind) in [(60_000, None), (70_000, Some(ErrorKind::LimitExceeded))] {
         let mut fields = Vec::new();
         for number in 2000..2000 + count {
@@ -281,7 +281,7 @@ fn many_of_anything_cost_no_more_than_their_number() {
         let expected = kind.unwrap_or(ErrorKind::Uncuttable);
         assert_eq!(result.unwrap_err().kind(), expected);
     }
-    // Fields that occur twice each, so that all of them could be sliced.
+    // Each field occurs twice, so that all of them could be sliced.
     let mut fields = Vec::new();
     for number in 2000..62_000 {
         for _ in 0..2 {
@@ -292,8 +292,8 @@ fn many_of_anything_cost_no_more_than_their_number() {
     let options = SplitOptions::new().max_chunk_size(300 << 10);
     let source = Source::from_bytes(fields, kitchen_sink());
     assert!(SizeSplitter.plan(source, &options).unwrap().is_split());
-    // Chunks of the same size, which differ only in a few bytes. The search for equal chunks
-    // doesn't sample these bytes.
+    // All chunks have the same size, and differ only in a few bytes, which the search for equal
+    // chunks doesn't sample.
     let mut nodes = Vec::new();
     for index in 0..20_000u32 {
         let mut blob = [0; 404];

@@ -529,8 +529,7 @@ fn a_model_too_large_for_a_pb_says_by_how_much() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("large");
     fs::create_dir(&path).unwrap();
-    // A model whose meta graph has an unknown field with a large value, which is a hole in the
-    // file.
+    // The model's meta graph has an unknown field with a large value, which is a hole in the file.
     let size: u64 = 2_200_000_000;
     let file = fs::File::create(path.join("saved_model.pb")).unwrap();
     let mut head = Vec::new();

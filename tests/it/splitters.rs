@@ -207,7 +207,7 @@ fn entries_whose_writer_left_out_an_empty_value_are_entries_too() {
         .get_field_by_name("by_name")
         .unwrap()
         .number();
-    // Entries without values: the first has the key `c`, the second has no key, and the third
+    // These entries have no values. The first has the key `c`, the second has no key, and the third
     // repeats the key `a`.
     for entry in [&b"\x0a\x01c"[..], b"", b"\x0a\x01a"] {
         put_varint(&mut bytes, u64::from(number) << 3 | 2);

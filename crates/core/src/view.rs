@@ -239,8 +239,7 @@ impl<'a> MessageView<'a> {
         let Some((portion, Found { pieces, .. })) = self.find(path)? else {
             return Ok(None);
         };
-        // The size comes from the trailer, and the value's chunks aren't read, so they are only
-        // checked.
+        // The size comes from the trailer, so the value's chunks are only checked, not read.
         let chunks = portion.plan().clip(&pieces).chunks_in_order();
         self.stored.chunks().prepare_some(&chunks)?;
         Ok(Some(total(&pieces)))

@@ -351,7 +351,8 @@ impl Trailer {
             let walked = match chunks.len() {
                 _ if !self.tree.children(id).is_empty() => chunks.len(),
                 0 | 1 => 0,
-                // A tail is appended to the end of the preceding chunks, so nothing is spliced into them.
+                // A tail is appended to the end of the preceding chunks, so nothing is spliced into
+                // these chunks.
                 _ if chunks[1..].iter().all(|c| c.tail) => 0,
                 // A slice is inserted after the last element in the first chunk.
                 _ => 1,

@@ -117,8 +117,8 @@ mod tests {
 
     #[test]
     fn messages_are_counted_wherever_they_are_nested() {
-        // Two chunks, a message with a field whose path has two tags, and a message with an empty
-        // field.
+        // The trailer has two chunks, a message with a field whose path has two tags, and a message
+        // with an empty field.
         let trailer = b"\x12\x02\x08\x01\x12\x00\x1a\x0e\x12\x0c\x0a\x02\x08\x05\x0a\x02\x18\x00\x1a\x02\x12\x00";
         let messages = 2 * 320 + 64 + 240 + 2 * 160 + 64 + 240;
         assert_eq!(cost(trailer), messages + 3 * trailer.len() as u64);

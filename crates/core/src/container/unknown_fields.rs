@@ -62,7 +62,7 @@ impl Unknown {
                 out.extend_from_slice(slice(raw, &(field.start..field.end)));
             }
         }
-        // An unchanged version or message was copied above.
+        // An unchanged version or message was copied above, so it isn't encoded again.
         if metadata.version == was.version {
             metadata.version = None;
         }

@@ -224,7 +224,8 @@ fn of_these(trailer: &Trailer, chunks: &[usize]) -> ChunkMetadata {
     let infos = chunks.iter().filter_map(|&chunk| all.chunks.get(chunk));
     let file = infos.clone().next().map_or(0, |info| info.file as usize);
     let files = file.checked_sub(1).and_then(|at| all.files.get(at));
-    // BYTES chunks are declared as MESSAGE chunks, too. This does no harm, since nothing parses the chunks.
+    // BYTES chunks are declared as MESSAGE chunks, too. This has no effect, since nothing parses
+    // them.
     let chunks: Vec<ChunkInfo> = infos
         .map(|info| ChunkInfo {
             r#type: crate::proto::chunk_info::Type::Message.into(),

@@ -358,7 +358,7 @@ mod tests {
     }
     #[test]
     fn no_message_is_taken_for_anything_else_by_its_beginning() {
-        // Messages that begin like a bzip2 file, and like text.
+        // The first two messages begin like a bzip2 file and like text.
         let long = [&b"BZ"[..], &[0; 0x5a]].concat();
         let text = [&b"\n "[..], &[b'x'; 0x20]].concat();
         for message in [long, text, Vec::new()] {

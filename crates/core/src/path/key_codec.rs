@@ -322,7 +322,7 @@ mod tests {
             (number, b"\x12\x01v\x08\x02", two),
             (number, b"\x08\x01\x08\x02", two),
             (number, b"\x88\x80\x00\x82\x00", two),
-            // A group with a decoy key in it, before the key.
+            // A group that contains a decoy key, before and after the real key.
             (number, b"\x1b\x08\x01\x1c\x08\x02", two),
             (number, b"\x08\x02\x1b\x08\x01\x1c", two),
             (number, b"\x12\x01v", EntryKey::Absent),

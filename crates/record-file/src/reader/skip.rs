@@ -60,8 +60,9 @@ impl<I: RecordInput> RecordReader<I> {
             FaultPlace::OtherChunk { block, header } => {
                 let next = block.saturating_add(header.next_chunk);
                 let here = header.previous_chunk == block - begin;
-                // A block header with the right beginning but the wrong end of this chunk isn't
-                // reliable, and a jump to a distant end would skip too much.
+                // If the header has the right beginning of this chunk, it has the wrong end, so it
+                // isn't reliable. Otherwise, only a close end is used, since a jump to a distant
+                // one could skip too much.
                 if !here && header.next_chunk <= BLOCK && next > begin && is_chunk_boundary(next) {
                     return self.region(begin, next, error);
                 }

@@ -430,7 +430,7 @@ mod tests {
     #[test]
     fn no_room_is_asked_for_what_a_buffer_does_not_have() {
         let memory = &mut [0; SLACK];
-        // Almost 4 GiB.
+        // A declared length of almost 4 GiB.
         let lie = [0xff, 0xff, 0xff, 0xff, 0x0f];
         let bytes = Emit::Bytes { buffer: 0 };
         assert_eq!(

@@ -216,8 +216,8 @@ fn numbers_lead_to_records_past_damage_that_lies_elsewhere() {
         .chunks()
         .map(|chunk| usize::try_from(chunk.unwrap().begin().0).unwrap())
         .collect();
-    // Damages data near the beginning and the header of a chunk, both before the block of the last
-    // chunks.
+    // Damages the data of a chunk near the beginning, and the header of a later chunk. Both are in
+    // blocks before the block of the last chunks.
     file[begins[3] + 41] ^= 1;
     file[begins[20] + 3] ^= 1;
     let mut reader = reader(&file);

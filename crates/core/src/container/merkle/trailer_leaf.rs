@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn unknown_fields_are_hashed() {
         let bytes = metadata().encode_to_vec();
-        // Field 2000 of the trailer.
+        // Adds field 2000, which is unknown in a trailer.
         let with_unknown = [&bytes[..], b"\x80\x7d\x01"].concat();
         assert_ne!(leaf(&with_unknown), leaf(&bytes));
         assert_eq!(
