@@ -25,7 +25,7 @@ _TOP = 10
 #: Divisor of a repeated field's size: elements are listed individually if the largest one has at
 #: least an eighth of the field's size.
 _TELLING_SHARE = 8
-#: Maximum number of elements of a repeated field for which their fields are summed and listed.
+#: Number of elements of a repeated field above which their fields aren't summed and listed.
 _MOST_ELEMENTS = 1 << 20
 #: Maximum length of a shown name, in characters.
 _LONGEST_NAME = 60
@@ -119,11 +119,11 @@ def explain(
     """Returns the three largest parts of a message, by path and size.
 
     Errors about messages that are too large name the same parts. A message in memory is measured
-    without being serialized, so protobuf's limit doesn't apply. Of a file, only the parts that are
-    necessary to determine sizes are read.
+    without being serialized, so protobuf's limit doesn't apply. From a file, only the parts that
+    are necessary to determine sizes are read.
 
     Args:
-        source: A message of any size, of any protobuf library; or a file, as for :func:`tree`.
+        source: A message of any size from any protobuf library; or a file, as for :func:`tree`.
         message: The type of the message in a file, if the file doesn't name it.
         progress: Called with the bytes done and the total while a file is read.
 
@@ -137,7 +137,7 @@ def explain(
         size = sum(part.size for part in fields) + _unknown_size(live)
         return Explanation(size, tuple(_largest(fields)))
     if not isinstance(source, (str, bytes)) and hasattr(source, "SerializeToString"):
-        # This library's messages have no descriptors, so fields are identified by number.
+        # The messages of such a library have no descriptors, so fields are identified by number.
         source = source.SerializeToString()
     # The limits of this tree, ten elements of a field and 1% of its size, never exclude one of the
     # three largest parts.
@@ -154,7 +154,7 @@ def limits(
     """Returns how far the size of a message is from 2 GiB, protobuf's limit.
 
     Args:
-        source: A message of any size, of any protobuf library; or a file, as for :func:`tree`.
+        source: A message of any size from any protobuf library; or a file, as for :func:`tree`.
         message: The type of the message in a file, if the file doesn't name it.
         progress: Called with the bytes done and the total while a file is read.
 
@@ -218,7 +218,7 @@ def _fields_of(path: str, message: Any) -> list[_Part]:
 
 
 def _part(above: str, field: Any, holders: list[tuple[str, Any, Any]], single: bool) -> _Part:
-    """Returns all values of a field as one part. ``holders`` are the messages that have it."""
+    """Returns all values of a field as one part. ``holders`` are the messages with the field."""
     repeated = _messages._is_repeated(field)
     path = _join(above, field, "[*]" if repeated else "")
     elements = _is_text(field) or field.message_type is not None
@@ -299,7 +299,7 @@ def _outermost(path: str, message: Any) -> Iterator[_Part]:
 def _fields_with_elements(message: Any) -> Iterator[tuple[Any, Any]]:
     """Yields the fields that may contain elements.
 
-    Other fields may be large, and aren't accessed, since an access would copy them.
+    Other fields aren't accessed, since they may be large and an access would copy them.
     """
     if message.DESCRIPTOR.is_extendable:
         yield from message.ListFields()

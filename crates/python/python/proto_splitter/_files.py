@@ -46,7 +46,7 @@ def name_of(given: Any) -> str:
 
 
 def shown(value: Any, path: str, given: Any) -> Any:
-    """Replaces a temporary folder in a report's paths with that of the given URL, or removes it."""
+    """Replaces a temporary folder in report paths with the given URL's folder, or removes it."""
     if is_path(given):
         return value
     if isinstance(value, dict):

@@ -116,8 +116,8 @@ def split(
             for a protobuf message, or a ``saved_model.pb``, which is a ``tensorflow.SavedModel``.
         schema: A serialized ``FileDescriptorSet`` with the type, unless the type is built in.
         max_chunk_size: Maximum size of each chunk, in bytes.
-        value_chunk_size: Minimum size, in bytes, of bytes and string values that become separate
-            chunks when a message must be split; 1 MiB by default.
+        value_chunk_size: Minimum size, in bytes, at which a bytes or string value becomes a
+            separate chunk when a message must be split; 1 MiB by default.
         max_file_size: Maximum size of a file, in bytes. A larger result is written as several
             files. Requires the extended profile. Unlimited by default.
         compression: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or ``snappy``.
@@ -297,7 +297,7 @@ def merge_into(
 
 
 def read(source: Source, message_class: type[M], **options: Any) -> M:
-    """Reads a new protobuf message from a file of any size.
+    """Reads a file of any size into a new protobuf message, and returns the message.
 
     Accepts the options of :func:`merge_into`, and raises the same errors.
     """

@@ -128,7 +128,7 @@ class File:
         return self._native.fields(path)
 
     def message(self, path: str, message_class: type[M]) -> M:
-        """Returns the message of any size at a path, as a protobuf message.
+        """Returns the message at a path as a protobuf message of any size.
 
         Raises:
             PathError: If there is no value at the path.
@@ -224,18 +224,18 @@ class Table:
 class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
     """Tensors by name, each read as a NumPy array when it is accessed.
 
-    A tensor of an unsplit message, such as a ``.pb``, isn't copied if the file has its elements in
-    the same form as memory, suitably aligned. Its array is read-only and maps the file, which stays
-    mapped as long as the array exists, even if the :class:`File` is closed. Every other tensor is
-    copied to a new array.
+    A tensor of an unsplit message, such as a ``.pb``, isn't copied if the file stores its elements
+    in the form that they have in memory, and suitably aligned. Its array is read-only and maps the
+    file, which stays mapped as long as the array exists, even if the :class:`File` is closed. Every
+    other tensor is copied to a new array.
 
     Don't modify or truncate a mapped file in place while such arrays exist: their contents would
     change, and accessing a truncated part kills the process (``SIGBUS``), as with ``numpy.memmap``.
     Renaming another file to the same path is safe; all functions of this package replace files by
     renaming. ``read(name, copy=True)`` returns an independent array.
 
-    A tensor with a checksum, as in a TensorFlow checkpoint, is verified when it is read
-    (:class:`ChecksumError`).
+    A tensor with a checksum, as in a TensorFlow checkpoint, is verified when it is read. If it is
+    damaged, :class:`ChecksumError` is raised.
 
     Element types that NumPy lacks, such as ``bfloat16``, require the package ``ml_dtypes``.
     """
@@ -449,9 +449,10 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
 def _target(
     row: dict[str, Any], kind: np.dtype[Any], out: np.ndarray[Any, Any] | None
 ) -> tuple[Any, Any]:
-    """Returns an array for a tensor, and the array of bytes to read into; ``None`` if empty.
+    """Returns an array for a tensor, and an array of bytes into which the tensor can be read.
 
-    The first is ``out``; by default, it is a new array, or ``None`` for packed elements.
+    The first is ``out``; by default, it is a new array, or ``None`` for packed elements. The second
+    is ``None`` if the first is empty.
     """
     import numpy as np
 
@@ -484,7 +485,7 @@ def _finished(
 
 
 class _Stamp(NamedTuple):
-    """The identity, size and modification time of a file, which show if it has changed."""
+    """The identity, size and modification time of a file, which show whether it has changed."""
 
     device: int
     inode: int
@@ -619,7 +620,8 @@ def open(
         delimited: For a file of many messages of the same type, each preceded by its length or in
             its own record: the full name of the type. The messages have the paths ``message[0]``,
             ``message[1]`` and so on. With ``TYPE.FIELD``, the messages are opened as the elements
-            of this field of one message of this ``TYPE``. Can't be combined with ``message``.
+            of the field ``FIELD`` of one message of type ``TYPE``. Can't be combined with
+            ``message``.
 
     Raises:
         OSError: If the source doesn't exist or can't be read.

@@ -26,7 +26,7 @@ View: TypeAlias = Union[memoryview, "Window"]
 Piece: TypeAlias = bytes | memoryview | tuple[int, int]
 
 #: Maximum length of a list whose elements may be large. The elements of a longer list are assumed
-#: to be small: for each, serializing it as a whole is tried first.
+#: to be small, so the first attempt is to serialize each of them as a whole.
 _LONG_LIST = 4096
 #: Messages smaller than this, in bytes, are parsed by protobuf in one piece: 1 GiB.
 _WHOLE = 1 << 30
@@ -371,7 +371,7 @@ class Window:
 
     @staticmethod
     def of(source: _core.MergedReader, progress: Callable[[int, int], object] | None) -> Window:
-        """Returns a window on a whole source that calls ``progress`` with the number of bytes read."""
+        """Returns a window on a whole source, which reports the bytes read to ``progress``."""
         total, pace = len(source), _Pace(progress)
         return Window(source, 0, total, lambda done: pace.tell(done, total))
 

@@ -64,10 +64,11 @@ def as_path(
         with pso.as_path("model.cpb") as path:
             onnx.checker.check_model(path)
 
-    If tools already accept the model's file, its own path is returned, without a copy, so don't
-    write to it. Any other model is written to a temporary folder, as one file if it is within
-    protobuf's limit of 2 GiB, otherwise as a pair: an ``.onnx`` with files of external data. The
-    folder is removed at the end of the ``with`` statement, even after an exception.
+    If tools already accept the model's file, its own path is returned, without a copy. In that
+    case, don't write to it. Any other model is written to a temporary folder: as one file if it is
+    within protobuf's limit of 2 GiB, otherwise as a pair, which is an ``.onnx`` with files of
+    external data. The folder is removed at the end of the ``with`` statement, even after an
+    exception.
 
     A pair whose files are symbolic links, or have several hard links, is copied, since ``onnx``
     rejects such files. On Btrfs, XFS and ZFS, the copy can share its data with the original.
@@ -83,7 +84,7 @@ def as_path(
             1.21 and later reject them. A tool that modifies a linked file changes the model.
 
     Raises:
-        OSError: If the file doesn't exist, or the folder is full.
+        OSError: If the file doesn't exist, or the folder's disk is full.
         Error: If the model is damaged, or can't be written in this form.
     """
     with ExitStack() as files:
@@ -133,8 +134,8 @@ def run(
 
     For a tool that accepts and returns a ``ModelProto``, :data:`SKELETON` is replaced by a message
     whose large tensors refer to files. During the call, the working directory is the folder of
-    these files. Afterwards, tensors of the returned message that still refer to them get their
-    data::
+    these files. Afterwards, the data is added to those tensors of the returned message that still
+    refer to the files::
 
         newer = pso.run(version_converter.convert_version, "model.cpb", pso.SKELETON, 21,
                         output="newer.cpb")
@@ -152,7 +153,8 @@ def run(
 
     Returns:
         With ``output``, the report of ``protosplit convert --json``. Otherwise, the model that the
-        tool wrote or returned, with all its data, or else the value that the tool returned.
+        tool wrote or returned, with all its data; if there is none, the value that the tool
+        returned.
 
     Raises:
         OSError: If the model doesn't exist; ``FileExistsError`` for an existing output.

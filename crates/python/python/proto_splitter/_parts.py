@@ -19,7 +19,7 @@ def field_of(path: str) -> str:
 
 
 def merge_part(message: Any, file: File, path: str) -> None:
-    """Merges the value at a path of a file into the field of ``message`` that the path names last.
+    """Merges the value at a path of a file into the field of ``message`` that is last on the path.
 
     Raises:
         SchemaError: If the message's type lacks this field, as it may in an older version of the

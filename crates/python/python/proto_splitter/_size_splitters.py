@@ -14,7 +14,7 @@ def _is_large(size: int) -> bool:
 
 
 class SplitBasedOnSize(ComposableSplitter):
-    """A base class for splitters that decide by the size of the message.
+    """A base class for splitters that decide by the size of the message what to split.
 
     Args:
         proto: The message to split.
@@ -30,7 +30,7 @@ class SplitBasedOnSize(ComposableSplitter):
     def build_chunks(self) -> int:
         """Adds the chunks, and returns the number of bytes removed from the message.
 
-        Subclasses override this method, which adds nothing.
+        This method adds nothing; subclasses override it.
         """
         return 0
 

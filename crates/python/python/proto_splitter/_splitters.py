@@ -21,9 +21,9 @@ class Splitter(abc.ABC):
     def version_def(self) -> Any:
         """The ``VersionDef`` of the files that this splitter writes. A subclass may change it.
 
-        A reader rejects a file whose ``join_version`` is higher than the reader's own, or whose
-        ``bad_consumers`` contain the reader's own. ``splitter_version`` is the version of the
-        splitter.
+        A reader has a version of its own. It rejects a file whose ``join_version`` is higher, or
+        whose ``bad_consumers`` contain the reader's version. ``splitter_version`` is the version of
+        the splitter.
         """
         return _chunk_message.message_class("VersionDef")(splitter_version=1, join_version=0)
 
@@ -89,8 +89,8 @@ class ComposableSplitter(Splitter):
     ) -> None:
         """Adds a chunk: a message, or the value of a bytes or string field.
 
-        A message isn't copied, so changes to it before :meth:`split` or :meth:`write` is called are
-        part of the chunk.
+        A message isn't copied, so the chunk includes changes that are made to the message before
+        :meth:`split` or :meth:`write` is called.
 
         Args:
             chunk: A protobuf message, or bytes.
@@ -99,7 +99,7 @@ class ComposableSplitter(Splitter):
                 is added at the end.
 
         :meth:`write` fails for chunks that a file can't contain: a number; an element of a repeated
-        field of bytes or strings, in TensorFlow's profile; or an index that leaves a gap.
+        field of bytes or strings, in TensorFlow's profile; or a chunk whose index leaves a gap.
 
         Raises:
             PathError: If the message has no such field.
@@ -197,7 +197,7 @@ def _serialized(message: Message) -> bytes:
 
 
 def _parse_chunks(chunks: list[Any], message: Any, kind: type[Message]) -> None:
-    """Replaces the serialized chunks that are messages, in the list ``chunks``, with messages.
+    """Parses the chunks that are messages, and puts the messages in their place in ``chunks``.
 
     Args:
         chunks: All chunks.

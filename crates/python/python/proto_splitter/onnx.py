@@ -8,13 +8,13 @@ these forms in onnxruntime without writing a file::
     session = pso.session("model.cpb")
     session.run(None, {"x": x})
 
-``as_path`` returns a path that other tools accept, for a model of any of these forms; ``run`` calls
+For a model of any of these forms, ``as_path`` returns a path that other tools accept. ``run`` calls
 a tool with this path, and converts the model that the tool produces to any form::
 
     with pso.as_path("model.cpb") as path:
         onnx.checker.check_model(path)
 
-``load`` and ``save`` need the package ``onnx``, ``session`` needs ``onnxruntime`` as well.
+``load`` and ``save`` need the package ``onnx``; ``session`` needs ``onnxruntime`` as well.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 _SMALL = 1 << 10
 #: Alignment, in bytes, of initializers in the buffer that sessions share.
 _ALIGNMENT = 64
-#: Names by which onnxruntime finds buffers that replace files. Each model gets another name.
+#: Names by which onnxruntime finds buffers that replace files. Each model gets a different name.
 _IN_MEMORY = map("proto_splitter_in_memory_{}".format, itertools.count())
 #: The first version of onnxruntime that uses a buffer's initializers without copying them.
 _BORROWS = (1, 31)
@@ -112,8 +112,8 @@ def save(
     Args:
         model: The model, with all its tensors in memory.
         path: The file to write, by path or URL: a ``.cpb`` for a chunked file, otherwise an
-            ``.onnx``. If the result is a single file, also an object with ``write``, whose ``name``
-            determines the form.
+            ``.onnx``. If the result is a single file, ``path`` may also be an object with
+            ``write``, whose ``name`` determines the form.
         to: A form of ``protosplit convert``, such as ``external``; ``auto`` for one file if
             ``onnx`` can read it, otherwise for a pair.
         force: Overwrites an existing file.
@@ -155,7 +155,7 @@ class LoadedModel:
         model = pso.LoadedModel("model.cpb")
         sessions = [model.session(prepack=False) for _ in range(4)]
 
-    The buffer lives as long as the model or one of its sessions.
+    The buffer lives as long as the model or any of its sessions.
     """
 
     def __init__(self, path: Source | _handle.File) -> None:
@@ -256,8 +256,8 @@ def session(
     Initializers are read into one buffer, and no file is written. onnxruntime 1.31 and later use
     the buffer directly; earlier versions copy the initializers, which doubles their memory.
 
-    onnxruntime also makes packed copies of the weights of some operators, such as ``MatMul``, which
-    takes the same amount of memory again. By default, a model with initializers of 1 GiB or more
+    onnxruntime also makes packed copies of the weights of some operators, such as ``MatMul``. These
+    take the same amount of memory again. By default, a model with initializers of 1 GiB or more
     isn't packed: its session is somewhat slower, and the last bits of its results differ from those
     of a session that packs. ``prepack``, or an entry ``session.disable_prepacking`` in
     ``sess_options``, overrides this default.
@@ -267,7 +267,7 @@ def session(
     Args:
         path: The path of a ``.cpb``, of an ``.onnx`` of any size, or of the ``.onnx`` of a pair. A
             model in one file may also be bytes, an object with ``read`` and ``seek``, or a URL. Any
-            model may be an open file from :func:`proto_splitter.open`, which stays open.
+            model may also be an open file from :func:`proto_splitter.open`, which isn't closed.
         sess_options: ``onnxruntime.SessionOptions``, to which the initializers are added.
         providers: As for ``InferenceSession``.
         prepack: ``True`` packs weights, and ``False`` doesn't. By default, weights are packed if

@@ -204,13 +204,14 @@ def commit(
 ) -> dict[str, Any]:
     """Assembles the result from all parts, and returns the report of ``--commit --json``.
 
-    A repeated commit succeeds again. For a verification, ``problems`` in the report are all errors.
+    A repeated commit succeeds again. For a verification, ``problems`` in the report lists all
+    errors.
 
     Args:
         plan: The plan.
         reports: The paths of the reports of all parts; by default, the reports next to the plan.
         reread: Reads the written parts of a split or merge once, and compares them with their
-            checksums. Otherwise, damage that occurred after a part was written isn't noticed; in a
+            checksums. Otherwise, damage that occurred after a part was written isn't noticed. In a
             merged message, which has no checksums, it isn't noticed later either.
         progress: Called with the bytes done and the total.
 

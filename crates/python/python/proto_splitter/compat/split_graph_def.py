@@ -31,7 +31,7 @@ class GraphDefSplitter(ComposableSplitter):
     """A splitter for a GraphDef. Splits its list of nodes and its library, the larger one first.
 
     In both, large constants, nodes and functions become chunks first, and then parts of the lists.
-    If the graph is small enough after the first of the two, the other isn't split.
+    If the graph is small enough after the first of the two was split, the other isn't split.
     """
 
     def build_chunks(self) -> None:
@@ -106,7 +106,7 @@ def chunk_constant_value(node: Any, size: int) -> bytes:
 
 
 def _content(tensor: Any) -> bytes:
-    """Returns the elements of a tensor without ``tensor_content``, encoded as such."""
+    """Returns the elements of a tensor that has no ``tensor_content``, encoded as that field."""
     from tensorflow.python.framework import tensor_util
 
     array = tensor_util.MakeNdarray(tensor)

@@ -1,7 +1,7 @@
 """Transfers of messages of any size over gRPC, with grpcio.
 
 A message is sent as a stream of small messages, called frames, so gRPC's size limits and protobuf's
-limit of 2 GiB don't apply. The service needs a method that accepts or returns such a stream,
+limit of 2 GiB don't apply. The service needs a method that accepts or returns such a stream, as in
 ``rpc Put(stream proto_splitter.transfer.Frame) returns (...)``.
 The client sends with ``send(stub.Put, message)``, and the server receives with
 ``receive(request_iterator, Type, context=context)``. ``proto_splitter.grpc.aio`` has the same
@@ -106,7 +106,7 @@ def send(
 
     Args:
         call: A method of a stub that accepts a stream of frames, such as ``stub.Put``.
-        source: The message, as for :func:`frames`. ``message`` and ``schema`` are also the same.
+        source: The message. ``source``, ``message`` and ``schema`` are as for :func:`frames`.
         resume: A method of the stub that accepts a ``ResumeToken`` with a session, and returns the
             receiver's token. If given, a transfer whose connection breaks is resumed.
         attempts: Maximum number of consecutive attempts in which no new chunk arrives.
@@ -149,7 +149,7 @@ def send(
 
 
 def _ask(resume: Callable[[Any], Any], session: bytes, retry: Retry, broken: Exception) -> Any:
-    """Asks the receiver for its token until it answers. Finally gives up and raises ``broken``."""
+    """Asks the receiver for its token until it answers. Raises ``broken`` if no attempt is left."""
     from ..transfer import transfer_pb2
 
     while True:
@@ -383,7 +383,7 @@ def receive_arriving(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> Arriving:
-    """Begins to receive a message, and returns an object to read it from while it arrives.
+    """Begins to receive a message, and returns an object from which it can be read as it arrives.
 
     Returns as soon as the message's trailer, which describes its chunks, has arrived. Accepts the
     arguments of :func:`receive_open`, except ``inbox``.

@@ -28,8 +28,8 @@ Progress = Callable[[int, int], object]
 IDLE_TIMEOUT = 60.0
 
 #: Options for a server or channel that receives, which limit grpcio to reading 2 MiB ahead. By
-#: default, grpcio reads further ahead if the connection seems faster: over 100 MiB if the receiver
-#: is slow.
+#: default, grpcio reads further ahead if the connection seems fast: over 100 MiB if the receiver is
+#: slow.
 READ_AHEAD: tuple[tuple[str, int], ...] = (
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 2 << 20),
@@ -50,7 +50,7 @@ class Outgoing:
         self._total = len(sender)
         self._done = 0
         self._progress = progress
-        #: The exception that reading the source raised, since the failed call doesn't report it.
+        #: The exception that reading the source raised, which the failed call doesn't report.
         self.error: BaseException | None = None
 
     def next(self) -> Any:
@@ -79,7 +79,7 @@ def sender_of(
     compression_level: int | None = None,
     session: bytes = b"",
 ) -> Callable[[Any], _core.Sender]:
-    """Returns a function that creates a sender for the part that a ``ResumeToken`` lacks.
+    """Returns a function that creates a sender for what a receiver with a ``ResumeToken`` lacks.
 
     A message is serialized only once, for all senders.
     """
@@ -116,7 +116,7 @@ class Retry:
         self._chunks = 0
 
     def pause(self) -> float | None:
-        """Returns the pause before the next attempt, in seconds; ``None`` if there is none left."""
+        """Returns the pause before the next attempt, in seconds; ``None`` if no attempt is left."""
         self._left -= 1
         if self._left <= 0:
             return None
@@ -172,7 +172,7 @@ class Pending:
         self._lock = threading.Lock()
         self._turn = 0
         self._done = 0
-        #: The time at which the last frame arrived; before the first frame, the transfer's begin.
+        #: The time at which the last frame arrived; before the first frame, the transfer's start.
         self.touched = time.monotonic()
 
     @property
@@ -257,8 +257,8 @@ class Inbox:
     def token(self, question: Any) -> Any:
         """Returns the ``ResumeToken`` of the session that the sender's ``ResumeToken`` names.
 
-        A sender that calls this has abandoned its previous attempt, so frames of the attempt that
-        arrive later are rejected. The token is empty if the session is unknown.
+        A sender that calls this has abandoned its previous attempt, so if frames of that attempt
+        still arrive, they are rejected. The token is empty if the session is unknown.
         """
         with self._lock:
             found = self._pending.get(question.session)

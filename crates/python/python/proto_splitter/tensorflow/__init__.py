@@ -197,7 +197,7 @@ _EARLIEST = {"protobuf": (3, 20, 3), "tensorflow": (2, 16)}
 
 
 def _check_packages() -> None:
-    """Raises ``ImportError`` for packages that are too old, before they make a save fail late."""
+    """Raises ``ImportError`` for packages that are too old, so that a save doesn't fail late."""
     import google.protobuf
 
     # TensorFlow isn't imported for this check, since that takes long.
@@ -294,7 +294,7 @@ def enabled(
     format: str = "assets",
     progress: Progress | bool | None = None,
 ) -> Iterator[None]:
-    """Enables the behavior of :func:`enable`, but only in this thread and a ``with`` statement.
+    """Enables the behavior of :func:`enable`, but only for this thread in a ``with`` statement.
 
     Raises:
         ImportError: If TensorFlow or protobuf is missing or too old.

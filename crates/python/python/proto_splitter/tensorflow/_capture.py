@@ -297,7 +297,7 @@ def _user_frame() -> tuple[str, int, str]:
 def create_concrete_function(original: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a replacement for ``tracing_compilation._create_concrete_function``.
 
-    Disables captures for functions that may not capture.
+    The replacement disables captures for functions that may not capture.
     """
 
     def _create_concrete_function(
@@ -334,7 +334,7 @@ def trace_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def static_value(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a replacement for ``tensor_util._ConstantValue``, for captured constants too."""
+    """Returns a replacement for ``tensor_util._ConstantValue`` that knows captured constants."""
 
     def _ConstantValue(tensor: Any, partial: Any) -> Any:
         value = original(tensor, partial)
@@ -345,7 +345,7 @@ def static_value(original: Callable[..., Any]) -> Callable[..., Any]:
             if inner is tensor:
                 if getattr(capture, _MARK, False):
                     return capture.numpy()
-                # A tensor that was captured from the enclosing graph may be such a capture there.
+                # A tensor of the enclosing graph may, in turn, be a captured constant there.
                 return _ConstantValue(capture, partial) if hasattr(capture, "op") else None
         return None
 
@@ -377,7 +377,7 @@ def large_value(tensor: Any, min_size: int) -> Any | None:
 def export_constant(original: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a replacement for ``TrackableConstant._export_to_saved_model_graph``.
 
-    Exports a large constant without its value, which is kept in the save in progress.
+    The replacement exports a large constant without its value, which :class:`Saving` keeps.
     """
 
     def _export_to_saved_model_graph(self: Any, tensor_map: Any, **unused: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Replacements for TensorFlow functions, which load SavedModels in the form of a ``.cpb``."""
+"""Replacements for TensorFlow functions, which also load SavedModels stored as a ``.cpb``."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def load_partial(original: Callable[..., Any]) -> Callable[..., Any]:
 def loader_init(original: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a replacement for TensorFlow 1's ``SavedModelLoader.__init__``.
 
-    Also loads chunked models, like :func:`load_partial`.
+    The replacement also loads chunked models, like that of :func:`load_partial`.
     """
 
     def __init__(self: Any, export_dir: Any) -> None:
@@ -125,7 +125,10 @@ def _local(path: str) -> Iterator[str]:
 
 
 def read_model(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a replacement for functions that read ``saved_model.pb``: also reads a ``.cpb``."""
+    """Returns a replacement for a function that reads ``saved_model.pb``.
+
+    The replacement also reads a ``.cpb``.
+    """
 
     def read(folder: Any) -> Any:
         if settings() is None or not is_chunked(folder):

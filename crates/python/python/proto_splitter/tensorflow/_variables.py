@@ -25,7 +25,7 @@ _EXTERNALIZED = "_proto_splitter_constants"
 #: Name of a resource's function, which runs before variables are restored.
 _CREATE = "_create_resource"
 
-#: Name of the node, in a function that reads variables, that calls the original function.
+#: Name of the node that calls the original function, in a function that reads variables.
 _CALL = "proto_splitter_call"
 
 #: Attributes that aren't copied to a function that reads variables, since they identify the result
@@ -71,7 +71,7 @@ def _add_variables(view: Any, save: Saving) -> None:
         tensor = captured.constant.capture
         array = large_value(tensor, save.settings.min_size)
         # If all elements are equal, TensorFlow saves only one. For float8 types, TensorFlow lacks
-        # the operations.
+        # the necessary operations.
         if array is None or is_uniform(array) or tensor.dtype.name.startswith("float8"):
             continue
         key = _key(array)
@@ -171,7 +171,8 @@ def _variable(tensor: Any, key: str) -> Any:
     from tensorflow.python.framework import ops
     from tensorflow.python.ops import resource_variable_ops
 
-    # `tf.Variable` isn't used, since a strategy for several devices would create another class.
+    # `tf.Variable` isn't used, since a strategy for several devices would make it create an object
+    # of another class.
     with ops.init_scope(), ops.device("CPU:0"):
         return resource_variable_ops.ResourceVariable(
             tensor, trainable=False, name=f"proto_splitter_variables/{key}"
@@ -217,7 +218,7 @@ def _add_readers(meta_graph: Any) -> dict[str, str]:
 
     objects, library = meta_graph.object_graph_def, meta_graph.graph_def.library
     functions = {function.signature.name: function for function in library.function}
-    # Each name must end with a number, which fingerprints require and loaders remove.
+    # Each name must end with a number: fingerprints require it, and loaders remove it.
     numbers = [name.rpartition("_")[2] for name in functions]
     number = max((int(one) for one in numbers if one.isdecimal()), default=0)
     readers: dict[str, str] = {}
@@ -319,7 +320,7 @@ def _reader(original: Any, name: str, shapes: dict[int, Any]) -> Any:
 
 
 def _set_scalar(attributes: Any, key: str, at: int) -> None:
-    """Sets the shape of an argument in an attribute, if there is one, to a scalar.
+    """Sets the shape of an argument in an attribute, if there is one, to that of a scalar.
 
     An argument that was a variable's value is now the variable's handle, which is a scalar.
     """

@@ -23,7 +23,8 @@ from ._capture import (
     was_traced_here,
 )
 
-#: Size, in bytes, of a mark, which replaces a constant's value in a message until it is written.
+#: Size, in bytes, of a mark, which stands for a constant's value in a message until the message is
+#: written.
 _MARK_SIZE = 32
 
 #: Constants smaller than this, in bytes, stay in the graph, since their replacement would hardly be
@@ -201,7 +202,7 @@ def _link_bundle(source: str, target: str) -> None:
 
 
 def _after(size: int, progress: Progress | None) -> Progress | None:
-    """Returns a progress callback for work after ``size`` bytes of other work are done."""
+    """Returns a progress callback for work that follows ``size`` bytes of other work."""
     if progress is None or not size:
         return progress
     return lambda done, total: progress(size + done, size + total)
@@ -310,7 +311,7 @@ class Slot:
 
 @contextmanager
 def _nothing_half_made(folder: Any) -> Iterator[None]:
-    """Removes a folder that didn't exist before if saving to it fails."""
+    """Removes a folder if saving to it fails, unless the folder existed before."""
     path = os.fsdecode(folder)
     is_new = _places.is_new(path)
     try:
@@ -381,7 +382,7 @@ def write_fingerprint(original: Callable[..., Any]) -> Callable[..., Any]:
 def builder_save(original: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a replacement for TensorFlow 1's ``_SavedModelBuilder.save``.
 
-    Writes the model with this package.
+    The replacement writes the model with this package.
     """
 
     def save(
