@@ -1,4 +1,4 @@
-"""Splitting, reading and merging protobuf messages over 2 GiB, in one seekable, checksummed file.
+"""Protobuf messages over 2 GiB: split into one seekable, checksummed file, read, and merged.
 
 Functions accept a path, bytes, an object with ``read`` and ``seek``, a URL supported by fsspec, or
 a protobuf message. A size is a number of bytes, or a string such as ``"512MiB"``. Long operations

@@ -139,8 +139,8 @@ def explain(
     if not isinstance(source, (str, bytes)) and hasattr(source, "SerializeToString"):
         # The messages of such a library have no descriptors, so fields are identified by number.
         source = source.SerializeToString()
-    # The limits of this tree, ten elements of a field and 1% of its size, never exclude one of the
-    # three largest parts.
+    # The limits of this tree, ten elements of each field and 1% of the total size, never exclude
+    # one of the three largest parts.
     with named(source) as name:
         report = _core.Tree(name, message, None, _TOP, None, progress).report()
     parts = report.get("largest", [])

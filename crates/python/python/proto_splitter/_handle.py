@@ -382,7 +382,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         copy: bool | None = None,
         progress: Progress | None = None,
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """Returns many tensors by name, which is faster than reading one after another.
+        """Returns many tensors by name, faster than by reading one after another.
 
         Several threads read, and each chunk is read only once, even if it contains many tensors.
 

@@ -310,7 +310,7 @@ def enabled(
 
 
 def status() -> list[SeamStatus]:
-    """Returns the status of each TensorFlow function to replace, with the reason if it can't be.
+    """Returns the status of each TensorFlow function to replace, and why, if it can't be replaced.
 
     Raises:
         ImportError: If TensorFlow isn't installed.

@@ -99,7 +99,7 @@ def _tokens(node: object) -> Iterator[str]:
 
 
 def _find(seam: Seam) -> tuple[Any, str, Any]:
-    """Returns the module or class that contains a function, the name in it, and the function."""
+    """Returns a function's owner (a module or class), the name in its owner, and the function."""
     owner: Any = importlib.import_module(f"tensorflow.python.{seam.module}")
     *outer, name = seam.function.split(".")
     for part in outer:
