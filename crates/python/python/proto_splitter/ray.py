@@ -101,7 +101,8 @@ def run(
 
     Raises:
         ray.exceptions.RayError: If a part fails more often than ``retries`` allows.
-        ValueError: If a part's report is missing, or the result exists already.
+        ValueError: If a part's report is missing.
+        FileExistsError: If the result exists, and the plan was created without ``force``.
     """
     given = {"num_cpus": threads, "max_retries": retries, "retry_exceptions": True}
     task = ray.remote(**{**given, **(options or {})})(_run_part)

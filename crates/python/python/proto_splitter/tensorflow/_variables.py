@@ -41,7 +41,6 @@ def saveable_view(original: Callable[..., Any]) -> Callable[..., Any]:
 
         save = current_save()
         if save is not None and save.has_variables and context.executing_eagerly():
-            # TensorFlow 1 couldn't restore a model without variables.
             if not options.experimental_skip_saver:
                 _add_variables(augmented_graph_view, save)
         original(self, augmented_graph_view, options)
