@@ -186,7 +186,7 @@ fn as_statement(statement: &[u8]) {
     if let Some(report) = checked(&KNOWN.model, &about(statement), &signer.key) {
         let seen = report.equal + report.changed.len() + report.unsigned.len();
         assert!(seen <= FILES.len(), "{report:?}");
-        // Unless the statement ignores files, each file counts. Without escapes, JSON has only one spelling of `ignore_paths`.
+        // Unless the statement ignores files, the report covers every file. Without escapes, JSON has only one spelling of `ignore_paths`.
         let text = String::from_utf8_lossy(statement);
         if !text.contains("ignore_paths") && !text.contains('\\') {
             assert_eq!(seen, FILES.len(), "{report:?}");

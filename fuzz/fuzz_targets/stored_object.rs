@@ -83,12 +83,14 @@ impl ObjectStore for Scripted {
             6 => body.push(Ok(self.content.clone())),
             7 => body.push(Err(refused("interrupted"))),
             8 => {
-                // The store responds with fewer bytes than requested, and says so.
+                // The store responds with fewer bytes than requested, and reports their actual
+                // range.
                 range.end -= (range.end - range.start) / 2;
                 body = in_two(&self.content.slice(from..range.end as usize));
             }
             9 => {
-                // The store responds with the start of the object, whatever is requested, and says so.
+                // The store responds with the start of the object, whatever is requested, and
+                // reports this range.
                 range = 0..(asked.end - asked.start);
                 body = in_two(&self.content.slice(..range.end as usize));
             }

@@ -48,7 +48,8 @@ pub(crate) fn run_insert(args: &InsertArgs, output: &mut Output<'_>) -> Result<E
 }
 
 pub(crate) fn run_strip(args: &StripArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    // Missing external files are allowed, since only the values to strip may refer to them.
+    // Missing external files are allowed, since all of the values that refer to them may be
+    // stripped.
     let job = Job::open(&args.file, &args.editing, true, output)?;
     let strip = Strip::new()
         .values_over(args.what.over)

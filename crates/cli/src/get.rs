@@ -180,7 +180,8 @@ fn with_meant(view: &MessageView<'_>, query: &PathQuery, error: Error) -> Error 
     let Ok(Some((wanted, there))) = unknown else {
         return error;
     };
-    // The query may have other names, which exist.
+    // The replacement must concern the unknown name, since the query may also contain names that
+    // exist.
     if let Ok(Some(valued)) = view.named_by_value(query)
         && valued.as_str().contains(&format!("{wanted:?}"))
     {

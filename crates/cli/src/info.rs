@@ -100,7 +100,7 @@ pub(crate) fn chunks_table<'a>(
 /// reference to another chunk in this record.
 fn stored(chunk: &ChunkInfo) -> String {
     match (chunk.stored_size, chunk.shared_with.as_slice()) {
-        // The earlier chunk has the same record, which is stored only once.
+        // The record is stored only once, and the earlier chunk is listed with its size.
         (Some(_), [first, ..]) if *first < chunk.index => format!("as {first}"),
         (Some(bytes), _) => size::show(bytes),
         (None, []) if chunk.compression.is_none() => "-".into(),
@@ -207,8 +207,8 @@ fn said(
     width: Option<usize>,
 ) -> impl Iterator<Item = (&str, String)> {
     let names = properties.iter().map(|(name, _)| name.len());
-    // Each name is followed by at least two spaces. The fixed names, except for `Merkle root`, are
-    // at most as long as `version`.
+    // Each name is followed by at least two spaces. The names that the command adds to these
+    // properties are at most as long as `version`, except for `Merkle root`.
     let column = names.max().unwrap_or(0).max("version".len()) + 2;
     let most = width.map_or(usize::MAX, |width| width.saturating_sub(column));
     let said = properties.iter();

@@ -58,8 +58,8 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         let message = "--json: the message is written to standard output";
         return Err(Failure::usage(message));
     }
-    // An interrupted write to a pipe leaves nothing to clean up. It may also block forever, so a
-    // signal has to end the process at once.
+    // An interrupted write to a pipe leaves nothing to clean up. Writing to a pipe may also block
+    // forever, so a signal has to end the process at once.
     let progress = if streams {
         output.reading("merging")
     } else {

@@ -41,7 +41,8 @@ pub(crate) fn plan_split(
     options: &SplitOptions,
     parts: Option<NonZeroUsize>,
 ) -> Result<PartsPlan, Failure> {
-    // With a limit on the size of files, the planner adds a part for each file that is needed.
+    // With a limit on the size of files, one part is enough to start with: the planner adds a part
+    // for each file that is needed.
     let one = options.get_max_file_size().map(|_| NonZeroUsize::MIN);
     let planner = planner(parts.or(one));
     let splitter = Splitter::of(source.descriptor());

@@ -239,7 +239,8 @@ fn copy_parts(named: &Path, copy: &Path, output: &Output<'_>) -> Result<(), Fail
         }
         Ok(File::open(path)?)
     });
-    // If this fails because the copy is damaged, the command that reads the copy reports the error.
+    // If the copy can't be opened because it is damaged, the command that reads the copy reports
+    // the error.
     drop(copied);
     failed.map_or(Ok(()), Err)
 }
@@ -272,7 +273,8 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
         }
     }
     output.read_there(OpenObjects::new(std::mem::take(&mut staged.open)));
-    // The list of outputs below lacks the outputs of these commands if they are written directly.
+    // If these commands write their outputs directly, `outputs` below doesn't contain them, so they
+    // are checked here.
     match command {
         Command::Merge(args) => check_scheme(args.output())?,
         Command::Split(args) => args.output.as_deref().map_or(Ok(()), check_scheme)?,

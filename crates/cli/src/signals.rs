@@ -34,7 +34,7 @@ mod system {
         let wanted = [SIGINT, SIGTERM]
             .into_iter()
             .chain(hangup.then_some(SIGHUP));
-        // Without a handler, which this may fail to install, a signal ends the process at once.
+        // If the handler can't be installed, a signal ends the process at once.
         if let Ok(mut signals) = Signals::new(wanted) {
             let (last, interrupt) = (Arc::clone(&last), interrupt.clone());
             // If the thread can't be started, signals keep their default effect.
@@ -82,7 +82,7 @@ mod system {
     /// pressed again, ends the process at once.
     pub(crate) fn watch(interrupt: &Interrupt) -> Watched {
         let interrupt = interrupt.clone();
-        // Without a handler, which this may fail to install, Ctrl-C ends the process at once.
+        // If the handler can't be installed, Ctrl-C ends the process at once.
         let _ = ctrlc::set_handler(move || {
             if !interrupt.raise() {
                 std::process::exit(Exit::Interrupted.code().into());

@@ -56,7 +56,7 @@ impl TableStream {
                 })
             });
             if let Err(error) = made.map_err(|error| opened.placed(error)) {
-                // This fails if the stream was dropped, so that no one needs the error.
+                // This fails if the stream was dropped. In this case, no one needs the error.
                 drop(sender.send(Err(error)));
             }
         };

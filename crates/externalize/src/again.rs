@@ -48,7 +48,8 @@ impl Earlier {
                 record.is_of(folder)?
             }
             Ok(_) => false,
-            // A damaged record may be stale, unless the model refers to the bundle.
+            // If the model refers to the bundle, damage in the record is an error. Otherwise, the
+            // record may be stale.
             Err(error) if is_named => return Err(error),
             Err(_) => false,
         };
@@ -164,7 +165,8 @@ pub(crate) fn forget(model: &mut SavedModel) {
         }
         let graph = meta_graph.graph_def.iter_mut();
         for node in graph.flat_map(|graph| &mut graph.node) {
-            // Loaders feed the path of the removed asset to this node.
+            // Since its asset is removed, loaders no longer feed a path to this node, so it becomes
+            // a constant.
             if node.op == "Placeholder" && unfed.contains(&node.name) {
                 let device = std::mem::take(&mut node.device);
                 *node = NodeDef {

@@ -467,7 +467,7 @@ fn reasons(found: &Scan, options: &ExternalizeOptions) -> Result<BTreeMap<Place,
 fn remove_stale(files: &[PathBuf]) -> Result<()> {
     for file in files {
         match fs::remove_file(file) {
-            // This is a temporary file of a killed process, which was removed in the meantime.
+            // A temporary file of a killed process may have been removed in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             removed => removed.map_err(|error| Error::from(error).in_file(file))?,
         }

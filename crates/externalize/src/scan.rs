@@ -97,7 +97,7 @@ pub(crate) fn scan(
         let view = MessageView::of_plain(&spans, options)?;
         return Err(with_largest(error, &view, &FieldPath::root()));
     }
-    // The original model has at least `len` bytes.
+    // The original model has at least `len` bytes, so a small file can't cause a large allocation.
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
     spans.read_exact_at(0, &mut bytes)?;
     let bytes = Bytes::from(bytes);
@@ -482,7 +482,8 @@ impl Scanner<'_> {
         let mut fields = Vec::new();
         while let Some(field) = self.cursor.next()? {
             fields.push(field);
-            // A repeated field that isn't packed occurs once for each element.
+            // Many fields mean that a repeated field isn't packed, and occurs once for each
+            // element.
             if fields.len() > 16 {
                 return Ok(None);
             }

@@ -86,7 +86,7 @@ fn main() {
             log.len()
         );
         assert!(rounds <= 4, "{rounds} round trips");
-        // Compared to such a value, the bytes that are fetched at both ends of the file are few.
+        // For large values, the bytes that are fetched at both ends of the file hardly matter.
         assert!(mebibytes < 4 || ratio <= 1.1, "{ratio:.3} times its bytes");
     }
     let (mut download, mut merge) = (f64::MAX, f64::MAX);

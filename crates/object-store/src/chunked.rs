@@ -73,7 +73,7 @@ pub fn beside(main: &ObjectLocation, named: &str) -> Result<ObjectLocation> {
         return Err(Error::new(ErrorKind::InvalidTrailer, message));
     }
     let part = main.beside(named);
-    // A store can't represent some names unchanged.
+    // Some names can't be represented unchanged as the path of an object.
     if part.path().as_ref().ends_with(named) {
         Ok(part)
     } else {

@@ -345,8 +345,8 @@ impl Throttled {
         let left = limit.checked_sub(begun.elapsed())?;
         let longest = Duration::from_millis(FIRST_PAUSE << self.pauses.min(5));
         self.pauses += 1;
-        // The length is random, so that requests that were rejected at the same time aren't retried
-        // at the same time.
+        // The length of the pause is random, so that requests that were rejected at the same time
+        // aren't retried at the same time.
         let random = RandomState::new().build_hasher().finish() % 1000;
         let part = 500 + u32::try_from(random / 2).unwrap_or(0);
         Some((longest * part / 1000).min(left))

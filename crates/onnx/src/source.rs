@@ -109,7 +109,8 @@ impl OnnxSource {
             return opened.map_err(|error| named(error, input.path()));
         }
         let model = OnnxSource::of_reader(input.source()?, input.path(), options)?;
-        // The model has external files, which aren't copied along with a remote input.
+        // `None` means that the model has external files, which aren't copied along with a remote
+        // input.
         model.ok_or_else(|| input.needs_file())
     }
 

@@ -159,7 +159,7 @@ fn to_form(input: &Opened, output: &Path, options: &ConversionOptions) -> Result
 fn setting(writer: &dyn Format, form: &ConvertTarget, name: &str, value: &str) -> Result<String> {
     let known = writer.convert_settings();
     let Some(known) = known.iter().find(|known| known.name == name) else {
-        // The format rejects an unknown setting with an error that lists its settings.
+        // The format rejects an unknown setting with an error that lists the known ones.
         return Ok(value.to_owned());
     };
     if !known.forms.contains(&form.name) {

@@ -279,7 +279,8 @@ impl Planned {
         })?;
         let failed = |error: io::Error| Error::from(error).in_file(&room);
         file.sync_data().map_err(failed)?;
-        // A file that was committed meanwhile has its final name, and its readers see correct data.
+        // If the merge was committed in the meantime, the file has its final name. Its readers
+        // still see correct data, since this part has written the same bytes again.
         if !is_at(&file, &room) {
             return Err(self.no_room(&room));
         }

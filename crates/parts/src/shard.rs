@@ -194,7 +194,8 @@ impl ShardWriter {
     ) -> Result<ShardWriter> {
         let main = main_of(prefix.as_ref())?;
         let store = FolderStore::beside(&main);
-        // The chunks are from the caller instead of a file.
+        // The chunks come from the caller, so there is no input file whose permissions the output
+        // could have.
         let file = store.begin(&MadeFrom::Nothing)?;
         let chunks = ChunkFile::begin(&file, WriterOptions::new())
             .map_err(|error| at_target(error, &main))?;

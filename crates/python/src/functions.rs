@@ -496,7 +496,8 @@ pub(crate) fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> 
     };
     interruptible(py, run, move || {
         if !stop.raise() {
-            // The command can't clean up by itself, so the process ends at once.
+            // The command has nothing to clean up, or was interrupted before, so the process ends
+            // at once.
             std::process::exit(Exit::Interrupted.code().into());
         }
     })

@@ -51,7 +51,7 @@ impl Sink {
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // The buffer doesn't limit large pieces, so they are limited here.
+        // `BufWriter` passes large pieces on as they are, so their size is limited here.
         let bytes = &bytes[..bytes.len().min(WRITE_LEN)];
         Python::attach(|py| -> PyResult<usize> {
             let object = self.object.bind(py);

@@ -79,7 +79,7 @@ impl Elements {
     /// if the work was cancelled.
     pub fn write_delimited(&self, sink: &mut impl Write, progress: &Progress) -> Result<u64> {
         self.each(progress, |cursor, element| {
-            // The range includes the element's length.
+            // The range includes the length that precedes the element.
             let range = element.tag_end..element.end;
             if range.end - range.start <= SMALL {
                 return Ok(sink.write_all(cursor.bytes(range)?)?);

@@ -168,7 +168,7 @@ impl Format for SequenceFormat {
         };
         let threads = u32::try_from(threads::count(options.get_threads()).get()).unwrap_or(1);
         let writing = match setting(WRITING) {
-            // If the options in the text set the number of threads, they aren't changed.
+            // If the text sets the number of threads, it isn't overridden.
             Some(text) if text.contains("parallelism") => text.parse()?,
             Some(text) => text.parse::<WriterOptions>()?.threads(threads),
             None => WriterOptions::new()

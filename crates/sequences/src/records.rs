@@ -322,8 +322,8 @@ impl Records {
             } else {
                 let mut cursor = WireCursor::new(StreamInput::new(stream, placed.size()));
                 let hopped = hop(&mut cursor, placed.first);
-                // If the chunk is damaged, this reports the damage. `hopped` may only be an error
-                // that results from it.
+                // If the chunk is damaged, this reports the damage, since an error in `hopped` may
+                // only be a result of it.
                 cursor.into_input().finish()?;
                 hopped?;
             }

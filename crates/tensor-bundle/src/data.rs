@@ -266,8 +266,8 @@ impl Sliced {
         for ((&start, &len), &at) in slice.start.iter().zip(&slice.shape).zip(&index) {
             in_slice = in_slice * len + (at - start);
         }
-        // Contiguous bytes extend to the end of the slice in the last dimension that is cut. They
-        // include all of the dimensions after it.
+        // The contiguous bytes extend to the end of the slice in the last dimension in which the
+        // slice is smaller than the tensor. They include all of the dimensions after it.
         let mut run = 1;
         let mut done = 0;
         for (dim, &all) in self.shape.iter().enumerate().rev() {

@@ -336,8 +336,8 @@ fn value(
             );
             parts.push(part);
             if habits.odd_wire && random.one_in(20) {
-                // The entry has a field more or less than usual. The value of such an entry can't
-                // be located by a field path.
+                // The entry has one field more or fewer than usual. The value of such an entry
+                // can't be located by a field path.
                 match random.below(3) {
                     0 => parts.push(unknown(3, 1 + size / 4, random, habits)),
                     1 => parts.insert(0, parts[0].clone()),

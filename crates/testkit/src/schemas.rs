@@ -18,7 +18,7 @@ pub struct Schema {
     pub root: MessageDescriptor,
 }
 
-// Not derived, since `Debug` for a descriptor recurses endlessly if the message type contains
+// `Debug` isn't derived, since that of a descriptor recurses endlessly if the message type contains
 // itself.
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -141,7 +141,8 @@ fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
         let holder = chunks
             .iter()
             .any(|other| other.parent() == Some(index.into()));
-        // If a value is divided into several chunks, a single one of them can't be put back.
+        // If a value is divided into several chunks, a single one of them can't be put back into
+        // the parent.
         let near = chunks[index.saturating_sub(1)..]
             .iter()
             .zip(index.saturating_sub(1)..)

@@ -67,7 +67,7 @@ impl Handle {
                         return;
                     };
                     if let Some(sender) = sender.take() {
-                        // Fails if the caller doesn't wait for the handle any longer.
+                        // Fails if the caller no longer waits for the handle.
                         let _ = sender.send(file);
                     }
                 };
@@ -120,7 +120,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.task.abort();
-        // Makes readers that wait for a chunk fail.
+        // After this, readers that wait for a chunk fail.
         self.slot.lock().receiver.break_off();
     }
 }

@@ -232,7 +232,8 @@ impl Receive {
         }
         let read = |sender: mpsc::Sender<Frame>| async move {
             while let Some(frame) = self.frame_in_time(frames, slot).await? {
-                // Sending fails if pushing has failed. The error from pushing is reported then.
+                // Sending fails if pushing has failed. In this case, the error from pushing is
+                // reported.
                 if sender.send(frame).await.is_err() {
                     break;
                 }

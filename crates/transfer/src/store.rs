@@ -73,9 +73,10 @@ impl Store {
     pub(crate) fn begin(&mut self, size: u64) -> Result<()> {
         match self {
             Store::Memory { partial, whole, .. } => {
-                // The size isn't trusted. Therefore, the memory allocated in advance is limited to
-                // the number of bytes that have arrived, plus 1 MiB. Usually, this is enough for
-                // each chunk after the first ones, so that the chunk isn't copied as it grows.
+                // The sender may announce any size. Therefore, the memory allocated in advance is
+                // limited to the number of bytes that have arrived, plus 1 MiB. Usually, this is
+                // enough for each chunk after the first ones, so that the chunk isn't copied as it
+                // grows.
                 let most = whole.saturating_add(MOST_AHEAD);
                 let ahead = usize::try_from(size.min(most)).unwrap_or_default();
                 *partial = Vec::with_capacity(ahead);

@@ -136,7 +136,7 @@ pub(crate) fn pack(
         match field.number.0 {
             OPTIONS if is(&field, OPTIONS) => beside.push(field.value),
             number @ (ON_GPU | ON_CPU) if is(&field, number) => {
-                // If there are several such fields, the last one takes effect.
+                // If both kinds of fields occur, the kind that occurs last takes effect.
                 if is_on_gpu.replace(number == ON_GPU) != Some(number == ON_GPU) {
                     executable.clear();
                 }

@@ -127,7 +127,7 @@ fn metadata(head: &[u8]) -> Option<(Range<usize>, IfrtMetadata)> {
     let metadata = IfrtMetadata::decode(read).ok()?;
     let names_runtime = metadata.version > 0 && metadata.runtime_name.starts_with("pjrt");
     let is_records = rest.len() >= SIGNATURE && is_record_file(rest).unwrap_or(false);
-    // Requires more evidence, since any list of messages may begin with a length and a message.
+    // More evidence is required, since any list of messages may begin with a length and a message.
     (is_records || names_runtime).then_some((start..end, metadata))
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Splits, verifies and merges on a local Ray cluster, of which one of three nodes is killed meanwhile, also with objects of moto's S3
+# Splits, verifies and merges on a local Ray cluster of three nodes, one of which is killed meanwhile, also with objects of moto's S3
 # server. Accepts the arguments of run.py: `--size 3GiB --table` for the measurements. Needs Rust and python3 (3.11 or later). Ends with `N
 # passed, 0 failed`.
 set -euo pipefail

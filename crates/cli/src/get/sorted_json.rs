@@ -120,7 +120,8 @@ impl Object<'_> {
             out: self.out,
             most: usize::MAX,
         })?;
-        // The key's range excludes the closing quote, since a quote would sort after a space.
+        // The key's range excludes the closing quote. Otherwise, `a` would be sorted after `a b`,
+        // since a quote is greater than a space.
         let key = start..self.out.len().saturating_sub(1);
         self.out.push(b':');
         self.entries.push(Entry { key, end: 0 });
@@ -246,8 +247,8 @@ impl<'a> Serializer for Sorted<'a> {
     }
 
     fn serialize_bytes(self, _: &[u8]) -> Result<(), Error> {
-        // Messages are serialized without bytes, since protobuf's JSON mapping encodes them as
-        // base64 text.
+        // This is never called for a message, since protobuf's JSON mapping encodes bytes as base64
+        // text.
         no_such_value()
     }
 

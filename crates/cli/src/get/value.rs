@@ -244,8 +244,8 @@ fn simple(kind: &Kind, bytes: &Bytes) -> Option<Simple> {
     Some(match ScalarValue::decode(kind, bytes.clone())? {
         ScalarValue::String(text) => Simple::Text(text),
         ScalarValue::Bool(value) => Simple::Bool(value),
-        // The JSON mapping has 64-bit numbers as strings, since many readers parse numbers as
-        // doubles.
+        // The JSON mapping represents 64-bit numbers as strings, since many readers parse numbers
+        // as doubles.
         ScalarValue::Signed(value) => match kind {
             Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => Simple::Text(value.to_string()),
             _ => Simple::Number(value),

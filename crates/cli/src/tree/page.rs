@@ -83,8 +83,9 @@ pub(super) fn page(
         let whole = report.tree.size;
         let least = limits.get_min_size().of(whole);
         let least = least.max(whole >> 20).saturating_mul(4);
-        // At first, only the minimum size is raised. Showing all members of one field is better
-        // than showing small members of every field, so after that, fewer members are shown.
+        // At first, only the minimum size is raised, since showing all members of one field is
+        // better than showing small members of every field. After that, fewer members are shown,
+        // too.
         if least >= whole >> 12 {
             top = (top / 2).max(1);
         }

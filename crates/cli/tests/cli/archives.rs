@@ -62,7 +62,7 @@ fn every_verb_that_reads_an_entry_compares_its_checksum() {
                 arguments.extend((0..options.len()).map(option));
                 let ran = run_all(arguments);
                 let what = format!("{verb} {options:?} {entry} {compression:?}");
-                // Only `get` and `export` don't read the graph.
+                // All commands except `get` and `export` read the graph.
                 let needs_graph = !matches!(verb, "get" | "export");
                 if entry.ends_with("graph.fb") && !needs_graph {
                     assert_eq!(ran.exit, Exit::Done, "{what}: {}", ran.err);

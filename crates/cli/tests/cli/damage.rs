@@ -79,7 +79,8 @@ fn a_damaged_chunk_costs_its_own_path_and_nothing_else() {
     assert!(chunks.len() > 3, "{chunks:?}");
     for chunk in &chunks[1..] {
         let path = chunk["path"].as_str().unwrap();
-        // The flipped bit is either in the bytes of the chunk's record, or in its header.
+        // The flipped bit is either in the bytes of the chunk's record, or in the header before
+        // them.
         for behind in [40 + chunk["size"].as_u64().unwrap() / 2, 20] {
             let damaged = flipped(&dir, &file, chunk, behind);
             let (ran, out) = salvage(&dir, &damaged);
@@ -118,8 +119,8 @@ fn verify_says_where_a_damaged_chunk_belongs() {
             .filter_map(|problem| problem.as_str().unwrap().split_once(&marked))
             .map(|(front, _)| front.rsplit(": ").next().unwrap())
             .collect();
-        // If the chunk is a slice of a message, the path in the problem ends with the field of the
-        // elements.
+        // If the chunk is a slice of a repeated field, the path in the problem may also contain
+        // that field, after the path of the chunk.
         let says = |place: &&str| {
             let rest = place.strip_prefix(path);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

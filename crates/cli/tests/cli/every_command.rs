@@ -460,7 +460,8 @@ fn tables_are_as_wide_as_the_terminal() {
             let exit = protosplit_cli::run_on(all, &mut out, &mut err, terminal, &Interrupt::new());
             assert_eq!(exit, Exit::Done, "{args:?}");
             let out = String::from_utf8(out).unwrap();
-            // Facts aren't part of a table, so the name of the file is printed in full.
+            // The lines outside of the table contain the name of the file in full, so they may be
+            // longer.
             let rows = out.lines().filter(|line| !line.contains(small));
             let longest = rows.map(|line| line.chars().count()).max().unwrap();
             assert!(longest <= width, "{longest} of {width}: {args:?}\n{out}");

@@ -74,7 +74,7 @@ fn values_are_shown_by_themselves() {
     assert!(get(version, "text").starts_with("2."));
     assert!(get(version, "json").starts_with("\"2."));
     assert_eq!(get(version, "raw") + "\n", get(version, "text"));
-    // Protobuf's JSON mapping has 64-bit integers as strings.
+    // Protobuf's JSON mapping represents 64-bit integers as strings.
     assert_eq!(get("saved_model_schema_version", "json"), "\"1\"\n");
     assert_eq!(get("saved_model_schema_version", "text"), "1\n");
     assert_eq!(

@@ -179,8 +179,8 @@ fn externalize_in_place_killed_at_any_change_of_a_name_is_finished_by_the_next_r
         let model = prepare(&done, chunked);
         assert_eq!(again(&model, more).exit, protosplit_cli::Exit::Done);
         let expected = files(&model);
-        // With `--mmap`, the model contains absolute paths of its own files, which differ.
-        // Therefore, only the mapped files are compared.
+        // With `--mmap`, the model contains the absolute paths of its own files, which differ
+        // between copies of the model. Therefore, only the mapped files are compared.
         let is_same = |file: &&String| more.is_empty() || file.contains("mapped/");
         let bytes = |model: &Path| {
             let bytes = expected.iter().filter(is_same);

@@ -171,8 +171,8 @@ fn the_folder_of_a_model_is_taken_wherever_the_model_is() {
         };
         assert_eq!(
             ran(&folder, "of-folder-"),
-            // The prefixes have the same length, since the model contains the name of its data
-            // file.
+            // The prefixes have the same length, so that the models, which contain the names of
+            // their data files, have the same size.
             ran(&model, "of-model--"),
             "{command}"
         );

@@ -261,7 +261,7 @@ fn every_layout_is_written_from_the_model_and_from_one_file_and_leads_back() {
             let back = dir.path(&format!("{to}-back"));
             run([&"convert", &there, &"-o", &back, &"--to", &home]).ok();
             let mut wanted = model_files(&model);
-            // Only a combined file has a `.info` file. A model with separate files has none.
+            // Only a combined file has a `.info` file, so a model with separate files has none.
             wanted.retain(|(name, _)| to != "separate" || !name.ends_with(".info"));
             let bytes = |all: Vec<(String, Vec<u8>)>| -> Vec<Vec<u8>> {
                 let mut bytes: Vec<_> = all.into_iter().map(|(_, bytes)| bytes).collect();

@@ -253,7 +253,7 @@ fn every_command_is_among_those_that_write_or_those_that_do_not() {
         let name = page
             .trim_start_matches("pages/protosplit")
             .trim_end_matches(".1");
-        // The page of a nested subcommand has its parent's name in front.
+        // The name of a nested subcommand's page begins with the name of its parent.
         let Some(command) = name
             .trim_start_matches('-')
             .split('-')

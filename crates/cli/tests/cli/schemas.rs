@@ -239,7 +239,7 @@ fn what_is_wrong_with_a_schema_is_said_in_one_line_with_what_to_do() {
         let line = run([&"split", &file, &"--message", &message, how, what]).failed(Exit::Usage);
         assert!(line.contains(expected), "{line}");
     }
-    // Without `--message`, the type is the only one that no other type contains.
+    // Without `--message`, the type is assumed to be the only one that no other type contains.
     let set_name = set.to_str().unwrap();
     dir.split(&file, "named", &["--descriptor-set", set_name]);
     let line = run([&"split", &file, &"-I", &dir.path("protos")]).failed(Exit::Usage);

@@ -46,7 +46,7 @@ fn the_only_schema_beside_an_input_that_fits_is_taken() {
     };
     let (_, err) = get("events[0].name", &[]);
     assert!(!err.contains("schema from"), "{err}");
-    // Files that are no schemas, and schemas of other messages, are ignored.
+    // Files that aren't schemas, and schemas of other messages, are ignored.
     dir.file("message.binpb", b"\x0a\x04host");
     dir.file("text.desc", "this is not a descriptor set");
     let other = "syntax = \"proto3\"; message Other { uint64 host = 1; }";

@@ -156,7 +156,7 @@ fn records_say_what_they_are_and_others_are_read_as_asked() {
     run([&"convert", &records, &"-o", &back, &"--to", &"delimited"]).ok();
     assert_eq!(fs::read(&back).unwrap(), EVENTS);
 
-    // Without its type, a record file is neither recognized as a sequence nor a chunked message.
+    // Without its type, a record file is recognized neither as a sequence nor as a chunked message.
     let untyped = log.dir.path("untyped.riegeli");
     run([
         &"convert",

@@ -66,7 +66,7 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
         let dir = folder.path();
         let graph_bytes = graph(dir, 2_000_000);
         fs::write(dir.join("value"), vec![b'v'; 800_000]).unwrap();
-        // The shell limits the size of files to a number of blocks. Since the signal is ignored, a write beyond the limit fails.
+        // The shell limits the size of files to a number of blocks. Since SIGXFSZ is ignored, a write beyond the limit fails.
         let in_shell = |blocks: u64, command: &str| {
             let script = format!("trap '' XFSZ; ulimit -f {blocks}; {command}");
             let mut command = Command::new("sh");

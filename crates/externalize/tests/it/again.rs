@@ -211,7 +211,7 @@ fn a_model_that_was_saved_again_is_externalized_again_without_its_old_bundle() {
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
     internalize(&out, &back, &options()).unwrap();
     assert!(read_model(&back) == saved_again());
-    // The model's constants are in the graph, as they are in an original.
+    // The constants of this model are in its graph, as in a model that was never externalized.
     let same = folder.path().join("same");
     let internalized = internalize(&path, &same, &options()).unwrap();
     assert_eq!(files(&internalized.path), files(&path));

@@ -139,7 +139,7 @@ fn every_op_that_calls_a_function_hands_its_constants_on_at_the_right_place() {
                 ("StopGradient", &[argument.to_owned()][..])
             );
         }
-        // The other branch of the same call gets a content that it doesn't read.
+        // The other branch of the same call gets an argument that it doesn't read.
         let expected = if attrs.len() == 2 {
             vec![argument]
         } else {

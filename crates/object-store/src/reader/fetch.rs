@@ -168,8 +168,9 @@ async fn get(
     let (meta, range) = (result.meta.clone(), result.range.clone());
     let asked = asked.as_range(meta.size);
     if asked.as_ref().ok() != Some(&range) {
-        // Its bytes would be taken for those of the requested range. The clients of
-        // `object_store` check this, but the store may be another implementation.
+        // Without this check, the bytes in the response would be taken for those of the requested
+        // range. The clients of `object_store` check the range, but the store may be another
+        // implementation.
         let message = format!(
             "the server sent bytes {range:?} of {} bytes, which are not the requested bytes",
             meta.size

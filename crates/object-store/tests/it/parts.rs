@@ -65,7 +65,7 @@ fn a_message_in_a_store_is_split_verified_and_merged_by_parts() {
 fn files_and_objects_go_together() {
     let bucket = Bucket::new("both");
     let folder = tempfile::tempdir().unwrap();
-    // Splits an object to files, and merges the files to an object.
+    // Splits an object into files, and merges the files into an object.
     let split = bucket.planner(3).split_object(
         &SizeSplitter,
         (
@@ -84,7 +84,7 @@ fn files_and_objects_go_together() {
     let merge = merge.unwrap();
     merge.commit(&run_all(&merge), &options()).unwrap();
     assert!(bucket.get("merged.pb") == bucket.message);
-    // Splits to objects, and merges the objects to a file.
+    // Splits into objects, and merges the objects into a file.
     let split = bucket.split("m", 2).unwrap();
     split.commit(&run_all(&split), &options()).unwrap();
     let merged = folder.path().join("merged.pb");

@@ -146,8 +146,8 @@ fn a_body_that_contradicts_its_range_is_an_error() {
         (Fault::WrongRange("bytes 9-8/10"), "a wrong Content-Range"),
         (Fault::WrongRange("items 0-8/10"), "a wrong Content-Range"),
     ] {
-        // Either of the first two requests may be the one for the end of the object. The offset of
-        // these bytes is computed from the length of the response.
+        // Either of the first two requests may be the one for the end of the object, whose offset
+        // is computed from the length of the response.
         for before in [&[][..], &[Fault::Slow(Duration::ZERO)]] {
             server.fail(before);
             server.fail(&[fault]);

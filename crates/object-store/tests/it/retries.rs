@@ -51,7 +51,7 @@ fn requests_that_fail_are_tried_again_until_the_time_has_passed() {
             (refusing, time, "no answer"),
             (silent.url("m"), time, "no answer"),
             (broken.url("m"), time, "500 Internal Server Error"),
-            // A throttled request is retried for a longer time.
+            // A throttled request is retried for longer.
             (busy.url("m"), time * 3, "<Code>SlowDown</Code>"),
         ] {
             scope.spawn(move || {

@@ -209,7 +209,7 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
 /// fields that the JSON omits since they aren't in the schema.
 fn json_of(skeleton: &dyn ReadAt) -> Result<(String, u64)> {
     let size = skeleton.size()?;
-    // The model is even larger as JSON.
+    // As JSON, the model is even larger, so it isn't converted if it is already too large.
     if size > MAX_HEADER_LEN {
         let message = format!(
             "the model has {size} bytes without its initializers, over the \

@@ -159,8 +159,8 @@ impl<'a> Placing<'a> {
             }
         }
         let keep: Vec<&Path> = data_files.iter().map(PathBuf::as_path).collect();
-        // Data with interim names is removed last: as long as it exists, the next run may replace
-        // existing files, to complete this one.
+        // Data with interim names is removed last: as long as it exists, a later run may replace
+        // existing files in order to complete this run.
         let removed_files = old.remove(&keep, target, made_from);
         remove_interim(target, &keep);
         Ok(Placed {

@@ -325,7 +325,8 @@ fn twice_as_many_tensors_in_chunks_of_their_own_take_twice_the_reads() {
         }
     };
     let in_bytes = |number: u32| raw(&format!("t{number}"), noise(number, 300));
-    // Separate elements stay in their messages, which are in slices of the list.
+    // Large values of `raw_data` get separate chunks. The elements of `float_data` stay in their
+    // tensors, which are in slices of the list of initializers.
     type Make<'a> = &'a dyn Fn(u32) -> TensorProto;
     let tables: [(&str, usize, Make<'_>); 2] =
         [("raw_data", 300, &in_bytes), ("float_data", 1, &in_floats)];
@@ -441,7 +442,8 @@ fn the_place_of_raw_data_in_a_file_is_told_unless_a_checksum_covers_it() {
     let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
     assert!(fs::read(path).unwrap()[range] == noise(1, 500));
 
-    // The checksum is compared when the data is read, and mapping doesn't read the data.
+    // The checksum is compared when the data is read. Since mapping doesn't read the data, a tensor
+    // with a checksum has no location.
     let sha1 = "87acec17cd9dcd20a716cc2cf67417b71c8a7016";
     let opened = with(&[("location", "w"), ("offset", "3"), ("checksum", sha1)]);
     assert_eq!(place(&opened, "out"), None);

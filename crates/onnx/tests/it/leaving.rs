@@ -73,7 +73,8 @@ fn by_default_only_what_onnx_load_fills_in_again_leaves() {
     ] {
         assert!(outside.iter().any(|known| known == name), "{name}");
     }
-    // Indices of a sparse tensor have one dimension, and stay.
+    // The indices of a sparse tensor have one dimension, so they may be a shape, and stay in the
+    // model.
     assert_eq!(outside.len(), 16);
     assert_eq!(whole(&written), model);
 }
@@ -337,7 +338,7 @@ fn typed_data_becomes_raw_data() {
 
         let options = ExternalOptions::new().min_size(1).force(true);
         externalise(&path, &options);
-        // Tensors that may be shapes stay inside.
+        // Tensors that may be shapes stay in the model.
         if ![6, INT64].contains(&data_type) {
             let tensor = &whole(&folder.path().join("out.onnx"))
                 .graph

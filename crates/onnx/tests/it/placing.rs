@@ -39,7 +39,7 @@ fn data_of_the_model_that_was_there_goes_and_no_other() {
     assert_eq!(found_model, whole(&model));
     let other = "other-00001-of-00005.onnx.data";
     assert_eq!(names, [other, "out.onnx", "out.onnx.data"]);
-    // A single file has all data inside.
+    // In one piece, the model contains all of its data, so the data file is removed.
     let written = write(&one, Form::OnePiece);
     assert_eq!(written.removed_files, [out.path().join("out.onnx.data")]);
     assert_eq!(

@@ -84,7 +84,6 @@ fn typed_data_is_the_same_after_it_became_raw_once() {
         dims: vec![500],
         name: Some("t".into()),
         float_data: (0..500u16).map(f32::from).collect(),
-        // The values of a sparse tensor must not also have raw data.
         raw_data: None,
         ..Default::default()
     };

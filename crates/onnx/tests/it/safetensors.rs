@@ -76,7 +76,7 @@ fn a_model_in_a_safetensors_file_is_read_back_byte_for_byte() {
     }
     graph.name = Some("g \"quoted\" \u{e9} \u{1f600}".into());
     let tensors = embed(&model, &path).unwrap();
-    // The graph has ten initializers, and each of two subgraphs has one.
+    // Ten initializers of the graph are moved out, and one of each of its two subgraphs.
     assert_eq!(tensors, 1 + 9 + 2);
     let read = extract(&path).unwrap();
     assert_eq!(bytes_of(&read), model.encode_to_vec());
@@ -142,7 +142,7 @@ fn the_model_in_a_header_is_one_input_to_all() {
             .unwrap();
         let read = FORMATS.open(&target, &OpenOptions::new());
         if form.name == "onnx-safetensors" {
-            // The name implies another format.
+            // `read` isn't used, since the extension `.onnx` implies another format.
             assert_eq!(bytes_of(&extract(&target).unwrap()), model.encode_to_vec());
         } else {
             assert_eq!(

@@ -142,8 +142,8 @@ pub(crate) fn rivals(folder: &Path, program: &str) -> Vec<PathBuf> {
     };
     let mut names = vec![of(stem, ".pdiparams"), of(stem, ".pdiparams.info")];
     let other = of(stem, other);
-    // A `.json` only counts if it is a program, since any program may have unrelated JSON files
-    // next to it.
+    // A `.json` file is only included if it is a program, since any program may have unrelated JSON
+    // files next to it.
     if other.extension().is_some_and(|end| end == "pdmodel") || is_pir(&folder.join(&other)) {
         names.push(other);
     }

@@ -38,7 +38,7 @@ pub fn write_stream(
         let level = put(&mut level.iter().flat_map(|offset| offset.to_le_bytes()));
         parts.lod.push(level);
     }
-    // The data is represented by a range after those of the parts in memory.
+    // The data isn't in memory. It is represented by a range after those of the parts that are.
     let start = front.len() as u64;
     parts.data = start..start.saturating_add(size);
     let mut written = 0;

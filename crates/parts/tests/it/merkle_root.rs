@@ -87,7 +87,8 @@ fn parts_with_the_chunks_of_the_files_of_one_host_are_the_same_files() {
         assert!(written.files.len() > 1);
         let file = ChunkedFile::open(&written.path).unwrap();
         let chunks = &file.trailer().metadata().chunks;
-        // The shares in the plan are changed to those of the files that a single host wrote.
+        // The plan is changed so that each part gets the chunks of one of the files that a single
+        // host wrote.
         let plan = parts.split(1, &options).unwrap();
         let mut message = Plan::decode(plan.to_bytes()).unwrap();
         let Some(plan::Work::Split(split)) = &mut message.work else {

@@ -184,7 +184,7 @@ fn read_variable(mut table: Object) -> Result<(SameDiffVariable, Id, Option<Obje
     let kind = table.take_i8(flat_variable::VARIABLE_TYPE);
     let shape = table.take_i64s(flat_variable::SHAPE);
     if let Some(shape) = &shape {
-        // Most files omit the shape. If a file has it, it is kept, so that it survives a round
+        // Most files omit the shape. If a file has a shape, it is kept, so that it survives a round
         // trip.
         table.set(flat_variable::SHAPE, Value::I64s(shape.clone()));
     }

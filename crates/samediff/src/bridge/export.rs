@@ -50,7 +50,7 @@ pub fn write_classic(
         bytes.clear();
         let mut buf = vec![0; 1 << 20];
         for payload in &payloads {
-            // Starts with the data's length, which immediately precedes the data.
+            // The length of the data is stored immediately before the data.
             let gap = payload.start - 4 - at;
             io::copy(&mut io::repeat(0).take(gap), &mut output)?;
             output.write_all(&payload.len.to_le_bytes())?;

@@ -51,7 +51,7 @@ pub(crate) fn header_len(head: &[u8], size: u64) -> Option<u64> {
 /// header becomes metadata of the graph.
 pub(super) fn read(source: Arc<dyn ReadAt>, header_len: u64) -> Result<TagContent> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidArray, message);
-    // The header is no longer than the file.
+    // The header isn't longer than the file, so a wrong length can't cause a huge allocation.
     let mut header = vec![0; usize::try_from(header_len).unwrap_or(usize::MAX)];
     source.read_exact_at(LEN_LEN, &mut header)?;
     let metadata: Metadata = serde_json::from_slice(&header)

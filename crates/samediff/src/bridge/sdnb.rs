@@ -83,7 +83,7 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Resu
     if directory.find(layout::TAGS).is_some() {
         return Err(not_convertible("the file already is a model with tags"));
     }
-    // Chooses entries like Java's loader: the only one, one with a usual name, or shards.
+    // Chooses entries as Java's loader does: the only entry, one with a usual name, or shards.
     let all: Vec<_> = directory.files().map(|(index, _)| index).collect();
     let mut shards = BTreeMap::new();
     for (index, record) in directory.files() {

@@ -47,7 +47,7 @@ impl<'m> Arrays<'m> {
                 None => Vec::new(),
             };
             let mut items = Vec::with_capacity(lines.len());
-            // Blank lines are an error, so the numbers of lines are consecutive.
+            // Blank lines are an error, so line numbers are consecutive.
             for (Line { name, refs }, number) in lines.into_iter().zip(1..) {
                 let files = refs.iter().map(|file| resolve(model, tag, role, file));
                 let files = files.collect::<Result<_>>();

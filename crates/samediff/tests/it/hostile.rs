@@ -279,7 +279,7 @@ fn deflated_arrays_take_no_more_room_on_the_disk_than_is_allowed() {
         let limits = SameDiffLimits::new().max_inflated_size(limit);
         Model::open_with(&path, &ModelOptions::new().limits(limits)).unwrap()
     };
-    // The limit only allows one temporary file at a time, but its space is released when the array
+    // The limit allows only one temporary file at a time, but its space is released when the array
     // is dropped.
     let model = open(3 << 20);
     for _ in 0..3 {

@@ -32,7 +32,8 @@ enum Edit {
 }
 
 fn value() -> impl Strategy<Value = Value> {
-    // There are only few values, so many are equal. Some differ only in their type.
+    // Half of the values have one of nine sequences of bytes, so many are equal. Some differ only
+    // in their type.
     let bytes = prop_oneof![
         (0_u8..3, 1_usize..4).prop_map(|(value, len)| vec![value; len]),
         prop::collection::vec(any::<u8>(), 0..300),

@@ -139,7 +139,7 @@ fn check_outside_within(from: &Path, target: &Path, visited: &mut Visited) -> Re
         );
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
-    // The copy itself fails for a folder that contains itself.
+    // This check accepts a folder that contains itself, since the copy fails for it anyway.
     if !real.is_dir() || visited.above.contains(&real) {
         return Ok(());
     }

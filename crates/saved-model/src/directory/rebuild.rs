@@ -73,8 +73,8 @@ pub fn rebuild_except<T, E: From<Error>>(
         // The error names the target, since the temporary folder would mean nothing to the caller.
         .map_err(|error| Error::from(io::Error::from(error.kind())).in_file(&to))?;
     let folder = temporary.path();
-    // Writes the model before copying other files: invalid data fails early, and copying may be
-    // slow.
+    // Writes the model before copying other files, since copying may be slow, and invalid data
+    // should fail early.
     let filled = fill(&folder.join(MODEL_STEM))?;
     let finish = || -> Result<FingerprintOutcome> {
         let mut models = ModelForm::ALL.map(|form| model_path(from, form)).to_vec();

@@ -51,7 +51,8 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> R
     }
     let nothing = ChunkedMessage::default();
     let root = metadata.message.as_ref().unwrap_or(&nothing);
-    // Combined with the hash of the merged message, which is empty for this checksum.
+    // The hash of the chunks is combined with the hash of the merged message, which is empty for
+    // this checksum.
     let checksum = fields_hash(chunks, root, &[], MergedInto::Other)?;
     let saved_model_checksum = fingerprint_cat64(checksum, fingerprint64(b""));
 
@@ -208,7 +209,8 @@ fn fields_hash<S: ReadAt>(
 fn merged_into(tags: &[FieldIndex], into: MergedInto) -> Result<MergedInto> {
     match (tags.len(), into) {
         (0, _) => Ok(into),
-        // Field 2 of a graph is its library, which is a message.
+        // The only step in `tags` is field 2, `meta_graphs`. Field 2 of a graph is its library,
+        // which is a message.
         (1, MergedInto::GraphDef) => Ok(MergedInto::Other),
         _ => {
             let why = "a chunk is above the graph, at meta_graphs[0] itself or next to it";

@@ -55,7 +55,7 @@ fn each_byte_of_an_element_has_its_offset_in_a_delimited_file() {
     let (mut start, mut at) = (0, 0);
     for element in &elements {
         let head = delimited(std::slice::from_ref(element)).len() - element.len();
-        // Offsets in the message are larger by the tag, which isn't in the file.
+        // In the message, the element is preceded by a tag of one byte, which isn't in the file.
         let [value, place] = [start + 1 + head, at + head];
         for within in [0, element.len() / 2, element.len().saturating_sub(1)] {
             if within < element.len() {

@@ -141,7 +141,7 @@ fn read_all(folder: &Path, way: usize) -> Result<()> {
             bundle.read(tensor)?;
             continue;
         }
-        // Reads each tensor in pieces; a tensor with fixed-size elements backwards.
+        // Reads each tensor in pieces, and backwards if its elements have a fixed size.
         let reader = bundle.reader(tensor)?;
         let mut places: Vec<u64> = (0..reader.len()).step_by(way).collect();
         if element_size(tensor.dtype()).is_some() {

@@ -61,7 +61,7 @@ pub(super) fn cut(
     leaving.sort_by_key(|value| value.range.start);
     let mut cursor = WireCursor::new(SourceInput::new(&bytes, size));
     let rest = without(&mut cursor, &record.spans, 0..size, &leaving)?;
-    // The remaining size isn't known before, as the length prefixes of enclosing messages may
+    // The remaining size isn't known in advance, as the length prefixes of enclosing messages may
     // shrink, too.
     if rest.len() > MAX_MERGE_RECORD {
         return Ok(None);

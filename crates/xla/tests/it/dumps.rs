@@ -30,7 +30,8 @@ fn dumps_merge_to_the_modules_beside_them() {
         let beside = known["hlo_pb"]["file"].as_str().unwrap();
         let whole = read(format!("{folder}/{beside}").trim_start_matches('/'));
         let mut whole = decoded(HLO_PROTO, &whole);
-        // XLA omits these fields from dumps, although its writer of split protos supports them.
+        // XLA omits the fields in `differs_in` from dumps, although its writer of split protos
+        // supports them.
         let differs = known["hlo_pb"]["differs_in"].as_array().unwrap();
         if !differs.is_empty() {
             assert!(is_after(&name) && folder.is_empty(), "{name}");

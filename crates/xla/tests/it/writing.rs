@@ -331,8 +331,8 @@ fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
             _ => "unknown".to_owned(),
         })
         .collect();
-    // Moving one of the literals makes the record small enough. Floats can't be overridden by
-    // themselves, so a literal with floats is moved as a whole.
+    // Moving one of the literals makes the record small enough. A list of floats can't be
+    // overridden on its own, so a literal with floats is moved as a whole.
     assert_eq!(kinds[..3], ["merge"; 3]);
     assert_eq!(kinds.len(), 4, "{kinds:?}");
     assert_eq!(

@@ -9,7 +9,7 @@ use crate::support::Dir;
 /// to standard error.
 fn run_without_room(scenario: &Scenario, dir: &Dir) -> (bool, String) {
     let mut command = Command::new("sh");
-    // Since the signal is ignored, a write beyond the limit fails as on a full disk.
+    // Since SIGXFSZ is ignored, a write beyond the limit fails as on a full disk.
     command.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\""]);
     command
         .arg(env!("CARGO_BIN_EXE_protosplit"))
