@@ -322,8 +322,8 @@ impl Records {
             } else {
                 let mut cursor = WireCursor::new(StreamInput::new(stream, placed.size()));
                 let hopped = hop(&mut cursor, placed.first);
-                // If the chunk is damaged, this reports the damage, since an error in `hopped` may
-                // only be a result of it.
+                // Reports damage of the chunk first, since it may be the cause of an error in
+                // `hopped`.
                 cursor.into_input().finish()?;
                 hopped?;
             }

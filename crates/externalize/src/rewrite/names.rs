@@ -45,7 +45,7 @@ pub(super) fn next_function(graph: &GraphDef) -> Result<u64> {
     let numbers = functions(graph)
         .iter()
         .filter_map(|function| number(function_name(function)));
-    // Leaves enough numbers for the largest possible number of added functions.
+    // This leaves enough numbers for the largest possible number of added functions.
     let last = numbers.max().unwrap_or(0);
     if last < u64::MAX >> 2 {
         Ok(last + 1)
