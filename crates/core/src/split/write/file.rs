@@ -36,6 +36,8 @@ pub(in crate::split) fn write(
         (&plain, &chunked)
     };
     let is_source = |path: &Path| source.path().is_some_and(|source| same_file(source, path));
+    let made_from = source.made_from();
+    let is_read = |path: &Path| made_from.contains(path);
     let force = options.force;
     let mut written = Written {
         path: path.clone(),
@@ -47,7 +49,7 @@ pub(in crate::split) fn write(
         files: Vec::new(),
         removed: None,
         removed_files: Vec::new(),
-        source_stays: is_source(sibling),
+        source_stays: is_read(sibling),
         merkle_root: None,
     };
     if is_source(path) {
@@ -59,6 +61,7 @@ pub(in crate::split) fn write(
         }
         return Ok(written);
     }
+    made_from.check_apart(path)?;
     // Readers prefer the chunked file to the other form, which is therefore removed. But if chunked
     // files are always requested, the other form isn't necessarily an older version of this
     // message.
@@ -69,12 +72,12 @@ pub(in crate::split) fn write(
     if sibling_goes {
         check_sibling(sibling, force)?;
     }
-    let mut file = AtomicFile::create(path, &source.made_from(), force)?;
+    let mut file = AtomicFile::create(path, &made_from, force)?;
     if plan.is_split() && options.max_file_size.is_some() {
         stem_beside(&main)?;
     }
     for path in parts_beside(&main)? {
-        if !is_source(&path) {
+        if !is_read(&path) {
             check_absent(&path, force)?;
         }
     }
@@ -97,7 +100,7 @@ pub(in crate::split) fn write(
         force,
         progress: &options.progress,
     };
-    let removed = commit.run(is_source)?;
+    let removed = commit.run(is_read)?;
     written.removed = removed.sibling;
     written.removed_files = removed.parts;
     Ok(written)
