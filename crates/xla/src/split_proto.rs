@@ -75,6 +75,8 @@ impl SplitProto {
     /// if the type of the message isn't that of `descriptor`, or the manifest lists more records
     /// than there are; [`ErrorKind::InvalidPath`] if an override leads to a field that isn't a
     /// string or bytes; [`ErrorKind::UnsupportedVersion`] if an override is of an unknown kind;
+    /// [`ErrorKind::LimitExceeded`] if more than 1024 passes over the message are needed to set
+    /// values inside of it, because their paths overlap or lead to values that don't exist yet;
     /// [`ErrorKind::Record`] if the file is damaged; [`ErrorKind::Io`] if the source can't be read.
     pub fn open(
         source: Arc<dyn ReadAt>,

@@ -78,7 +78,8 @@ impl std::fmt::Debug for Changes {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Changed {
-    /// The changed message.
+    /// The changed message. Its sources are the message before the changes, and then the new values
+    /// in the order in which they were added.
     pub message: Arc<Spans>,
     /// Number of fields, elements and map entries removed.
     pub removed: u64,

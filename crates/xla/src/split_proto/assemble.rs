@@ -1,18 +1,24 @@
 //! Assembling the message of a split proto from its records, without copying them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter_core::edit::Changes;
 use proto_splitter_core::path::{FieldPath, MapKey, PathQuery, Select, TargetKind};
-use proto_splitter_core::spans::{SourceId, Spans, SpansBuilder};
+use proto_splitter_core::spans::{SourceId, SpanList, SpanSource, Spans, SpansBuilder};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::{Error, ErrorKind, ReadOptions, Result};
 use proto_splitter_sequences::Records;
 use record_file::ReadAt;
 
 use crate::manifest::{Manifest, RecordKind};
+
+/// Maximum number of passes over the message in which values inside of it are set. Each pass reads
+/// the messages on the paths again. Records that [`Draft::extended`](crate::Draft::extended)
+/// divides take a pass each, and have more than 2 GiB.
+const MAX_PASSES: u64 = 1024;
 
 /// Assembles the message from the records that the manifest describes. `root` is the message's
 /// type, if it is known.
@@ -73,6 +79,8 @@ struct Assembly<'a> {
     builder: SpansBuilder,
     source: SourceId,
     records: &'a Arc<Records>,
+    /// Number of passes over the message so far.
+    passes: u64,
 }
 
 impl<'a> Assembly<'a> {
@@ -84,6 +92,7 @@ impl<'a> Assembly<'a> {
             builder,
             source,
             records,
+            passes: 0,
         })
     }
 
@@ -107,48 +116,110 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
+    /// Appends a range of a message whose only source is the records.
+    fn append(&mut self, list: &SpanList, range: Range<u64>) -> Result<()> {
+        for span in list.parts(range) {
+            match span.source {
+                SpanSource::Literal(bytes) => self.builder.literal(bytes)?,
+                SpanSource::Stored(_, at) => self.builder.span(self.source, at..at + span.len)?,
+            }
+        }
+        Ok(())
+    }
+
     /// Replaces values in existing elements of repeated fields and in existing map entries.
     /// Appending a value would create another element instead. Replaces several values in one pass,
-    /// if their paths don't overlap.
+    /// if their paths don't overlap. If several values have the same path, only the last of them is
+    /// set.
     fn set_inside(
         &mut self,
         overrides: &[(u64, &FieldPath, &RecordKind)],
         root: Option<&MessageDescriptor>,
     ) -> Result<()> {
         let reading = ReadOptions::new().descriptor(root.cloned());
-        let mut so_far = std::mem::take(&mut self.builder).finish().map(whole)?;
-        let mut changes = Changes::new();
+        let mut so_far = Arc::new(std::mem::take(&mut self.builder).finish()?);
         let mut taken = Taken::default();
         for &(number, path, kind) in overrides {
             let of_record = |error: Error| error.context(format!("record {number}"));
             let path = typed(path, kind, root).map_err(of_record)?;
+            if taken.replace(&path, number) {
+                continue;
+            }
             let query = PathQuery::parse(&path.display(root), root).map_err(of_record)?;
-            let value = self.value(number)?;
             if taken.overlaps(&path) {
-                so_far = applied(&mut changes, so_far, &reading)?;
-                taken = Taken::default();
+                let values = std::mem::take(&mut taken).values;
+                so_far = self.changed(so_far, &values, Changes::replace, &reading)?;
             }
             let is_there = {
                 let view = MessageView::of_reader(&*so_far, reading.clone())?;
                 view.size(&path).map_err(of_record)?.is_some()
             };
             if is_there {
-                changes = changes.replace(query, value);
-                taken.add(path);
+                taken.add(path, query, number);
                 continue;
             }
-            so_far = applied(&mut changes, so_far, &reading)?;
-            taken = Taken::default();
-            let inserted = Changes::new().insert(query, value).apply(so_far, &reading);
-            so_far = inserted.map_err(of_record)?.message;
+            let values = std::mem::take(&mut taken).values;
+            so_far = self.changed(so_far, &values, Changes::replace, &reading)?;
+            so_far = self.changed(so_far, &[(query, number)], Changes::insert, &reading)?;
         }
-        so_far = applied(&mut changes, so_far, &reading)?;
-        let size = so_far.size()?;
+        so_far = self.changed(so_far, &taken.values, Changes::replace, &reading)?;
         let mut next = Assembly::new(self.records)?;
-        let before = next.builder.reader("the records before", so_far)?;
-        next.builder.span(before, 0..size)?;
+        next.append(so_far.list(), 0..so_far.total_size())?;
+        next.passes = self.passes;
         *self = next;
         Ok(())
+    }
+
+    /// Sets values of the message `so_far` in one pass. `change` adds the value of one record to
+    /// the changes. Returns the changed message. Its only source is the records, like that of
+    /// `so_far`: if it were read through `so_far`, readers would be nested as deeply as there are
+    /// passes.
+    fn changed(
+        &mut self,
+        so_far: Arc<Spans>,
+        values: &[(PathQuery, u64)],
+        change: fn(Changes, PathQuery, Arc<dyn ReadAt>) -> Changes,
+        reading: &ReadOptions,
+    ) -> Result<Arc<Spans>> {
+        let Some((_, last)) = values.last() else {
+            return Ok(so_far);
+        };
+        self.passes += 1;
+        if self.passes > MAX_PASSES {
+            let message = format!("overrides need more than {MAX_PASSES} passes over the message");
+            let error = Error::new(ErrorKind::LimitExceeded, message);
+            return Err(error.context(format!("record {last}")));
+        }
+        let mut changes = Changes::new();
+        for (query, number) in values {
+            changes = change(changes, query.clone(), self.value(*number)?);
+        }
+        let before: Arc<dyn ReadAt> = Arc::clone(&so_far) as _;
+        let changed = changes.apply(before, reading);
+        let changed = changed.map_err(|error| match values {
+            [(_, number)] => error.context(format!("record {number}")),
+            _ => error,
+        })?;
+        let mut next = Assembly::new(self.records)?;
+        for span in changed.message.list().iter() {
+            let (source, at) = match span.source {
+                SpanSource::Literal(bytes) => {
+                    next.builder.literal(bytes)?;
+                    continue;
+                }
+                SpanSource::Stored(source, at) => (source, at),
+            };
+            // The sources are the message before, and then the new values.
+            let value = source.index().checked_sub(1);
+            match value.and_then(|value| values.get(value)) {
+                Some((_, number)) => {
+                    let start = self.records.range(*number..number + 1)?.start + at;
+                    next.builder.span(next.source, start..start + span.len)?;
+                }
+                None => next.append(so_far.list(), at..at + span.len)?,
+            }
+        }
+        next.builder.finish().map(Arc::new)
     }
 
     /// Returns the bytes of the record with this number.
@@ -157,7 +228,7 @@ impl<'a> Assembly<'a> {
         let reader: Arc<dyn ReadAt> = Arc::clone(self.records) as _;
         let source = value.reader("records", reader)?;
         value.span(source, self.records.range(number..number + 1)?)?;
-        value.finish().map(whole)
+        Ok(Arc::new(value.finish()?))
     }
 
     fn finish(self) -> Result<Arc<dyn ReadAt>> {
@@ -165,46 +236,44 @@ impl<'a> Assembly<'a> {
     }
 }
 
-fn whole(spans: Spans) -> Arc<dyn ReadAt> {
-    Arc::new(spans)
-}
-
-/// Applies `changes` to the message `so_far`, and clears `changes`. Returns the changed message.
-fn applied(
-    changes: &mut Changes,
-    so_far: Arc<dyn ReadAt>,
-    reading: &ReadOptions,
-) -> Result<Arc<dyn ReadAt>> {
-    let changes = std::mem::take(changes);
-    if changes.is_empty() {
-        return Ok(so_far);
-    }
-    Ok(changes.apply(so_far, reading)?.message)
-}
-
-/// The paths of the values to replace in the current pass.
+/// The values to replace in the current pass.
 #[derive(Default)]
 struct Taken {
-    paths: HashSet<FieldPath>,
+    /// Queries for the values, and the numbers of the records with the new values.
+    values: Vec<(PathQuery, u64)>,
+    /// Map from a path to the index of its value in `values`.
+    paths: HashMap<FieldPath, usize>,
     /// All proper prefixes of the paths in `paths`.
     ways: HashSet<FieldPath>,
 }
 
 impl Taken {
-    fn add(&mut self, path: FieldPath) {
+    fn add(&mut self, path: FieldPath, query: PathQuery, number: u64) {
         let mut way = path.clone();
         while way.pop().is_some() {
             self.ways.insert(way.clone());
         }
-        self.paths.insert(path);
+        self.paths.insert(path, self.values.len());
+        self.values.push((query, number));
     }
 
-    /// Returns true if `path` equals a path in this set, is a prefix of one, or begins with one.
+    /// Sets the number of the record with the new value at `path`, and returns true, if this set
+    /// already has a value at this path.
+    fn replace(&mut self, path: &FieldPath, number: u64) -> bool {
+        let there = self.paths.get(path);
+        let there = there.and_then(|index| self.values.get_mut(*index));
+        there.is_some_and(|(_, there)| {
+            *there = number;
+            true
+        })
+    }
+
+    /// Returns true if `path` is a prefix of a path in this set, or begins with one.
     fn overlaps(&self, path: &FieldPath) -> bool {
         let mut way = path.clone();
-        let mut is_taken = self.paths.contains(&way);
+        let mut is_taken = false;
         while way.pop().is_some() {
-            is_taken |= self.paths.contains(&way);
+            is_taken |= self.paths.contains_key(&way);
         }
         is_taken || self.ways.contains(path)
     }

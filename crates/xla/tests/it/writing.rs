@@ -387,3 +387,50 @@ fn overrides_inside_of_elements_are_read() {
     let whole = [head(1, module.len() as u64), module].concat();
     assert_eq!(found, crate::fixtures::decoded("xla.HloProto", &whole));
 }
+
+/// Returns a split proto with a module named "m", and then these overrides.
+fn overridden(overrides: &[(RecordKind, &[u8])]) -> proto_splitter_core::Result<SplitProto> {
+    let merge: (_, &[u8]) = (RecordKind::Merge, b"\x0a\x03\x0a\x01m");
+    let all = [&[merge], overrides].concat();
+    let (kinds, mut records): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+    let manifest = crate::fixtures::manifest("xla.HloProto", &kinds);
+    records.insert(0, &manifest);
+    SplitProto::open(Arc::new(crate::fixtures::record_file(&records)), None)
+}
+
+#[test]
+fn the_last_of_many_overrides_of_a_message_takes_effect() {
+    let kind = RecordKind::OverrideMessage("1".parse().unwrap());
+    let mut overrides = vec![(kind.clone(), &b"\x0a\x01a"[..]); 20_000];
+    overrides.push((kind, b"\x0a\x04last"));
+    let split = overridden(&overrides).unwrap();
+    assert_eq!(merged(&split).unwrap(), b"\x0a\x06\x0a\x04last");
+}
+
+#[test]
+fn overrides_inside_of_each_other_need_a_limited_number_of_passes() {
+    // Overrides the whole module, and the name of its computation, by turns.
+    let descriptor = crate::fixtures::message_type("xla.HloProto");
+    let path = |text: &str| proto_splitter_core::path::FieldPath::parse(text, &descriptor).unwrap();
+    let both: [(_, &[u8]); 2] = [
+        (
+            RecordKind::OverrideMessage(path("hlo_module")),
+            b"\x1a\x03\x0a\x01a",
+        ),
+        (
+            RecordKind::Override(path("hlo_module.computations[0].name")),
+            b"new",
+        ),
+    ];
+    let split = overridden(&vec![&both[..]; 512].concat()).unwrap();
+    assert_eq!(merged(&split).unwrap(), b"\x0a\x07\x1a\x05\x0a\x03new");
+    // The same, with a part of the message after each two overrides.
+    let merge: (_, &[u8]) = (RecordKind::Merge, b"");
+    let more = [&both[..], &[merge]].concat();
+    let split = overridden(&vec![&more[..]; 512].concat()).unwrap();
+    assert_eq!(merged(&split).unwrap(), b"\x0a\x07\x1a\x05\x0a\x03new");
+    for part in [&both[..], &more] {
+        let error = overridden(&vec![part; 513].concat()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    }
+}
