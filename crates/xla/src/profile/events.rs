@@ -145,15 +145,18 @@ impl Rewritten {
         }
     }
 
-    /// Adds events to a list of spans. An event that is changed by merging is added as a span of its
-    /// changed copy, any other event as a span of its record.
+    /// Adds events, delayed by another `shift` nanoseconds, to a list of spans. An event that is
+    /// changed by merging is added as a span of its changed copy, any other event as a span of its
+    /// record.
     pub(super) fn add(
         &mut self,
         reader: &mut ProfileReader<'_>,
         events: &Events,
+        shift: i64,
         line: &mut SpanList,
     ) -> Result<()> {
-        if events.numbers.is_none() && events.shift == 0 {
+        let shift = events.shift.wrapping_add(shift);
+        if events.numbers.is_none() && shift == 0 {
             for run in &events.runs {
                 line.push_span(reader.source(), run.clone());
             }
@@ -161,7 +164,7 @@ impl Rewritten {
         }
         let same = Arc::default();
         let numbers = events.numbers.as_ref().unwrap_or(&same);
-        let delay = events.shift.wrapping_mul(PICOSECONDS);
+        let delay = shift.wrapping_mul(PICOSECONDS);
         let meter = Progress::default().meter(0);
         let start = self.len;
         for run in &events.runs {

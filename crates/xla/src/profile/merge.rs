@@ -185,7 +185,7 @@ impl<'a> Space<'a> {
                 for line in &plane.lines {
                     let mut events = SpanList::default();
                     for part in &line.events {
-                        rewritten.add(&mut self.reader, part, &mut events)?;
+                        rewritten.add(&mut self.reader, part, line.shift, &mut events)?;
                     }
                     field(&mut inside, 3, &line.with(&events));
                 }

@@ -40,6 +40,9 @@ pub(super) struct Line {
     /// Field with the line's start time, as stored in the record.
     stamp: SpanList,
     pub(super) events: Vec<Events>,
+    /// Number of nanoseconds by which all events are delayed, in addition to their own delays. Thus,
+    /// joining a line that started earlier doesn't change the events that are there already.
+    pub(super) shift: i64,
     duration: i64,
     has_duration: bool,
     /// Fields of the line whose numbers are higher than that of its events, except for the
@@ -137,15 +140,17 @@ impl Line {
     /// difference.
     pub(super) fn join(&mut self, mut from: Line) {
         let later = from.timestamp.wrapping_sub(self.timestamp);
-        let (moved, by) = if from.timestamp < self.timestamp {
+        let mut by = from.shift;
+        if from.timestamp < self.timestamp {
             self.timestamp = from.timestamp;
             self.stamp = SpanList::default();
             put_number(&mut self.stamp, 3, from.timestamp);
-            (&mut self.events, later.wrapping_neg())
+            self.shift = self.shift.wrapping_sub(later);
         } else {
-            (&mut from.events, later)
-        };
-        moved.iter_mut().for_each(|events| events.delay(by));
+            by = by.wrapping_add(later);
+        }
+        by = by.wrapping_sub(self.shift);
+        from.events.iter_mut().for_each(|events| events.delay(by));
         self.events.append(&mut from.events);
         self.has_duration |= from.has_duration;
         self.duration = self.duration.max(from.duration);

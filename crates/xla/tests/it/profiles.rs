@@ -235,6 +235,56 @@ fn metadata_that_comes_again_gets_the_numbers_that_it_has() {
     assert_eq!(found, decoded(XSPACE, &whole.encode_to_vec()));
 }
 
+/// Returns the profile that consists of these records.
+fn joined(parts: &[DynamicMessage]) -> DynamicMessage {
+    let parts: Vec<Vec<u8>> = parts.iter().map(|part| part.encode_to_vec()).collect();
+    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.xplane.riegeli");
+    std::fs::write(&file, records(&parts)).unwrap();
+    let opened = FORMATS.open(&file, &OpenOptions::new()).unwrap();
+    decoded(XSPACE, &opened.bytes().unwrap())
+}
+
+#[test]
+fn events_keep_their_times_however_their_lines_are_joined() {
+    // The lines of the second record are joined backwards: an earlier one, a later one, and so on.
+    let found = joined(&[
+        plane(&[], &[], &[], &[(7, 1000, &[[1, 5, 1, 1]])]),
+        plane(
+            &[],
+            &[],
+            &[],
+            &[
+                (7, 2000, &[[2, 4, 1, 1]]),
+                (7, 400, &[[3, 3, 1, 1]]),
+                (7, 1500, &[[4, 2, 1, 1]]),
+                (7, 900, &[[5, 1, 1, 1]]),
+            ],
+        ),
+    ]);
+    let events = [
+        [1, 600_005, 1, 1],
+        [5, 500_001, 1, 1],
+        [4, 1_100_002, 1, 1],
+        [3, 3, 1, 1],
+        [2, 1_600_004, 1, 1],
+    ];
+    let whole = plane(&[], &[], &[], &[(7, 400, &events)]);
+    assert_eq!(found, decoded(XSPACE, &whole.encode_to_vec()));
+}
+
+#[test]
+fn very_many_lines_are_joined_at_once() {
+    let lines: Vec<(i64, i64, &[[i64; 4]])> = (1..200_000).map(|at| (7, at, &[][..])).collect();
+    let found = joined(&[
+        plane(&[], &[], &[], &[(7, 200_000, &[[1, 5, 1, 1]])]),
+        plane(&[], &[], &[], &lines),
+    ]);
+    let whole = plane(&[], &[], &[], &[(7, 1, &[[1, 199_999_005, 1, 1]])]);
+    assert_eq!(found, decoded(XSPACE, &whole.encode_to_vec()));
+}
+
 #[test]
 fn damage_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
