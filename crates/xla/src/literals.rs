@@ -1,6 +1,6 @@
 //! The constants in a module. Each is a literal, and is named after its instruction.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -145,15 +145,16 @@ impl Literals {
         let mut walk = Walk {
             cursor: WireCursor::new(SourceInput::new(&*self.message, size)),
             found: Vec::new(),
-            names: HashSet::new(),
+            names: HashMap::new(),
         };
         let mut modules = std::iter::once(0..size).collect();
         for &number in self.module {
             modules = walk.fields_of(&modules, number)?;
         }
         for computation in walk.fields_of(&modules, 3)? {
+            let mut called = None;
             for instruction in walk.fields(computation.clone(), 2)? {
-                walk.instruction(&computation, instruction)?;
+                walk.instruction(&computation, &mut called, instruction)?;
             }
         }
         let found = walk.found;
@@ -200,7 +201,8 @@ fn copy(
 struct Walk<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
     found: Vec<Literal>,
-    names: HashSet<String>,
+    /// Names that are in use. Each has the highest number that was added to it, or 1.
+    names: HashMap<String, u64>,
 }
 
 impl Walk<'_> {
@@ -261,24 +263,46 @@ impl Walk<'_> {
         }
     }
 
-    fn instruction(&mut self, computation: &Range<u64>, range: Range<u64>) -> Result<()> {
+    /// Adds the constants of an instruction. `called` caches the name of the instruction's
+    /// computation.
+    fn instruction(
+        &mut self,
+        computation: &Range<u64>,
+        called: &mut Option<String>,
+        range: Range<u64>,
+    ) -> Result<()> {
         let literals = self.fields(range.clone(), 8)?;
         if literals.is_empty() {
             return Ok(());
         }
         let mut name = self.text(range, 1)?;
-        if !self.names.insert(name.clone()) {
+        if self.names.contains_key(&name) {
             // In a valid module, names are unique. Otherwise, adds the computation's name and a
             // number.
-            let computation = self.text(computation.clone(), 1)?;
-            name = format!("{computation}/{name}");
-            let (first, mut count) = (name.clone(), 1);
-            while !self.names.insert(name.clone()) {
-                count += 1;
-                name = format!("{first}#{count}");
+            let called = match called {
+                Some(called) => called,
+                None => called.insert(self.text(computation.clone(), 1)?),
+            };
+            name = self.unused(format!("{called}/{name}"));
+        }
+        self.names.insert(name.clone(), 1);
+        self.literal(&name, &literals, 0)
+    }
+
+    /// Returns `first` if it isn't in use, or else `first` with the lowest number from 2 that makes
+    /// it unique.
+    fn unused(&mut self, first: String) -> String {
+        let Some(&(mut count)) = self.names.get(&first) else {
+            return first;
+        };
+        loop {
+            count += 1;
+            let name = format!("{first}#{count}");
+            if !self.names.contains_key(&name) {
+                self.names.insert(first, count);
+                return name;
             }
         }
-        self.literal(&name, &literals, 0)
     }
 
     /// Adds the constant in a literal. If the literal's field occurs several times, `pieces` has

@@ -321,3 +321,29 @@ fn constants_are_tensors_by_the_names_of_instructions() {
         }
     }
 }
+
+/// Returns a serialized length-delimited field.
+fn field(number: u8, value: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![number << 3 | 2];
+    proto_splitter_core::wire::put_varint(&mut bytes, value.len() as u64);
+    [&bytes, value].concat()
+}
+
+/// Opens a module with these computations.
+fn module(computations: &[u8]) -> Opened {
+    let message = field(1, computations);
+    let input = Candidate::of_source("m.hlo.pb".as_ref(), Arc::new(message)).unwrap();
+    FORMATS.open_input(&input, &OpenOptions::new()).unwrap()
+}
+
+#[test]
+fn constants_of_the_same_name_are_numbered_at_once() {
+    // A computation "c", whose instructions have the name "i" and a literal with a shape.
+    let instruction = [field(1, b"i"), field(8, b"\x0a\x02\x10\x0b")].concat();
+    let instructions = field(2, &instruction).repeat(20_000);
+    let opened = module(&field(3, &[field(1, b"c"), instructions].concat()));
+    let tensors = opened.tensors().unwrap();
+    let names = |at: std::ops::Range<usize>| tensors[at].iter().map(|tensor| &tensor.name[..]);
+    assert!(names(0..4).eq(["i", "c/i", "c/i#2", "c/i#3"]));
+    assert!(names(19_999..20_000).eq(["c/i#19999"]));
+}
