@@ -347,3 +347,14 @@ fn constants_of_the_same_name_are_numbered_at_once() {
     assert!(names(0..4).eq(["i", "c/i", "c/i#2", "c/i#3"]));
     assert!(names(19_999..20_000).eq(["c/i#19999"]));
 }
+
+#[test]
+fn names_of_constants_have_a_limited_total_size() {
+    // A tuple, whose name is large and appears in the name of each element.
+    let elements = field(10, b"\x0a\x02\x10\x0b").repeat(300);
+    let tuple = [&b"\x0a\x02\x10\x0d"[..], &elements].concat();
+    let instruction = [field(1, &[b'i'; 1 << 20]), field(8, &tuple)].concat();
+    let error = module(&field(3, &field(2, &instruction))).tensors();
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+}
