@@ -39,7 +39,8 @@ impl Bundle {
     /// [`ErrorKind::Io`] if the index can't be read; [`ErrorKind::InvalidMessage`] if the file
     /// isn't an index, or the index contradicts itself; [`ErrorKind::ChecksumMismatch`] if the
     /// index is damaged; [`ErrorKind::UnsupportedVersion`] if the bundle is big-endian or has a
-    /// newer version.
+    /// newer version; [`ErrorKind::LimitExceeded`] if the names of the tensors have more than 256
+    /// MiB.
     pub fn open(prefix: impl AsRef<Path>) -> Result<Bundle> {
         let path = prefix.as_ref();
         let prefix = prefix_of(path).unwrap_or_else(|| path.to_owned());

@@ -20,6 +20,10 @@ use crate::table::TableReader;
 /// accepted.
 pub(crate) const VERSION: i32 = 1;
 
+/// Maximum total size of the keys in an index, in bytes. Keys share prefixes, which are stored once,
+/// so the keys may be far larger than the index.
+const MAX_KEYS: u64 = 256 << 20;
+
 /// A tensor in a bundle: its name, type, shape and location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
@@ -120,7 +124,13 @@ impl Index {
         let mut num_shards = None;
         let mut entries = Vec::new();
         let mut slices = BTreeMap::new();
+        let mut size = 0u64;
         table.for_each(|key, value| {
+            size = size.saturating_add(key.len() as u64);
+            if size > MAX_KEYS {
+                let message = format!("the keys of the index have more than {MAX_KEYS} bytes");
+                return Err(Error::new(ErrorKind::LimitExceeded, message));
+            }
             let Some(shards) = num_shards else {
                 if !key.is_empty() {
                     return Err(invalid("the first entry of the index is not its header"));

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use prost::Message;
 use proto_splitter_core::ErrorKind;
+use proto_splitter_core::wire::put_varint;
 use proto_splitter_graph_def::proto::tensor_shape_proto::Dim;
 use proto_splitter_graph_def::proto::{TensorShapeProto, VersionDef};
 use proto_splitter_tensor_bundle::proto::tensor_slice_proto::Extent;
@@ -52,37 +53,42 @@ fn no_byte_of_a_bundle_can_be_changed_unnoticed() {
     opened_and_verified(&prefix).unwrap();
 }
 
-/// Returns an index with these entries and correct checksums. It is built by hand, from the
-/// description of the format.
+/// Returns an entry as it is stored in a block. Its key begins with the first `shared` bytes of the
+/// previous key.
+fn stored(shared: usize, key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for len in [shared, key.len(), value.len()] {
+        put_varint(&mut bytes, len as u64);
+    }
+    [&bytes, key, value].concat()
+}
+
+/// Returns an index with these entries and correct checksums.
 fn index(entries: &[(&[u8], Vec<u8>)]) -> Vec<u8> {
+    let entries = entries.iter().map(|(key, value)| stored(0, key, value));
+    index_of(&entries.collect::<Vec<_>>().concat())
+}
+
+/// Returns an index with these stored entries and correct checksums. It is built by hand, from the
+/// description of the format.
+fn index_of(entries: &[u8]) -> Vec<u8> {
     let mut file = Vec::new();
-    let block = |entries: &[(&[u8], Vec<u8>)], file: &mut Vec<u8>| {
-        let (start, mut block) = (file.len(), Vec::new());
-        for (key, value) in entries {
-            let value_len = u16::try_from(value.len()).unwrap();
-            let [low, high] = [value_len & 0x7f | 0x80, value_len >> 7];
-            block.extend([0, u8::try_from(key.len()).unwrap()]);
-            block.extend([low.to_le_bytes()[0], high.to_le_bytes()[0]]);
-            block.extend(*key);
-            block.extend(value);
-        }
+    let block = |entries: &[u8], file: &mut Vec<u8>| {
+        let (start, mut block) = (file.len(), entries.to_vec());
         block.extend([0, 0, 0, 0, 1, 0, 0, 0]);
         let len = block.len();
         block.push(0);
         let crc = mask_crc(crc32c::crc32c(&block));
         block.extend(crc.to_le_bytes());
         file.extend(block);
-        [start, len].map(|number| {
-            let number = u16::try_from(number).unwrap();
-            [
-                (number & 0x7f | 0x80).to_le_bytes()[0],
-                (number >> 7).to_le_bytes()[0],
-            ]
-        })
+        let mut handle = Vec::new();
+        put_varint(&mut handle, start as u64);
+        put_varint(&mut handle, len as u64);
+        handle
     };
-    let data = block(entries, &mut file).concat();
-    let metaindex = block(&[], &mut file).concat();
-    let index = block(&[(b"\xff", data)], &mut file).concat();
+    let data = block(entries, &mut file);
+    let metaindex = block(&[], &mut file);
+    let index = block(&stored(0, b"\xff", &data), &mut file);
     let mut footer = [metaindex, index].concat();
     footer.resize(40, 0);
     file.extend(footer);
@@ -250,4 +256,18 @@ fn names_twice_or_out_of_order_or_before_the_header_are_an_error() {
     fs::write(&path, index(&[])).unwrap();
     let error = Bundle::open(folder.path().join("b")).unwrap_err();
     assert!(error.to_string().contains("has no header"), "{error}");
+}
+
+#[test]
+fn names_that_share_a_large_prefix_have_a_limited_total_size() {
+    let (header, entry) = (header().encode_to_vec(), entry().encode_to_vec());
+    let name = vec![b'n'; 1 << 20];
+    let mut entries = [stored(0, b"", &header), stored(0, &name, &entry)].concat();
+    for number in 100..400 {
+        entries.extend(stored(name.len(), number.to_string().as_bytes(), &entry));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("b.index"), index_of(&entries)).unwrap();
+    let error = Bundle::open(folder.path().join("b")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
 }
