@@ -1,14 +1,14 @@
 //! Checking all tensors of a bundle.
 
+use proto_splitter_core::Result;
 use proto_splitter_core::checksum::combine;
 use proto_splitter_core::progress::Meter;
 use proto_splitter_core::spans::read_pieces;
-use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
 use crate::bundle::Bundle;
 use crate::data::check_crc;
-use crate::index::{Tensor, TensorLocation};
+use crate::index::{Span, Tensor, TensorLocation};
 use crate::options::BundleOptions;
 use crate::work;
 
@@ -25,10 +25,9 @@ pub struct VerifiedBundle {
 /// A byte range of a tensor that one thread checks.
 struct Job<'a> {
     tensor: &'a Tensor,
-    /// For a numeric tensor, the index of the span that contains the range, and the range's offset
-    /// and length in this span. `None` for strings and variants, since one thread reads the whole
-    /// tensor.
-    piece: Option<(usize, u64, u64)>,
+    /// For a numeric tensor, the span that contains the range, and the range's offset and length in
+    /// this span. `None` for strings and variants, since one thread reads the whole tensor.
+    piece: Option<(&'a Span, u64, u64)>,
 }
 
 impl Bundle {
@@ -40,17 +39,24 @@ impl Bundle {
     /// damaged; [`ErrorKind::InvalidMessage`] if a data file is too short, or strings aren't stored
     /// correctly; [`ErrorKind::Io`] if a data file can't be read.
     pub fn verify(&self, options: &BundleOptions) -> Result<VerifiedBundle> {
-        let bytes = self.tensors().iter().map(Tensor::size).sum();
+        let sizes = self.tensors().iter().map(Tensor::size);
+        let bytes = sizes.fold(0, u64::saturating_add);
         let meter = options.progress.meter(bytes);
+        // A span may have a size that no file has. It must not be divided into pieces.
+        for tensor in self.tensors() {
+            for span in tensor.spans() {
+                let checked = self.checked(span);
+                checked.map_err(|error| error.at_path(tensor.name()))?;
+            }
+        }
         let jobs: Vec<Job<'_>> = self.tensors().iter().flat_map(jobs).collect();
         let made = work::map(options.thread_count(), jobs.len(), |at, buffer| {
             let job = &jobs[at];
             let mut check = || match job.piece {
                 Some((span, start, len)) => {
-                    let span = job.tensor.spans().nth(span);
-                    let span = span.ok_or_else(|| missing_span(job.tensor))?;
                     let file = self.checked(span)?;
-                    crc_of(&*file, span.offset + start, len, buffer, &meter).map(Some)
+                    let crc = crc_of(&*file, span.offset + start, len, buffer, &meter)?;
+                    Ok(Some((span, crc)))
                 }
                 // The reader verifies the checksum of the strings itself.
                 None => {
@@ -61,19 +67,17 @@ impl Bundle {
             check().map_err(|error| error.at_path(job.tensor.name()))
         })?;
         let summed = jobs.iter().zip(made);
-        let mut sums = summed.filter_map(|(job, crc)| Some((job, crc?))).peekable();
-        while let Some((job, mut crc)) = sums.next() {
-            let span = job.piece.map_or(0, |(span, ..)| span);
+        let mut sums = summed
+            .filter_map(|(job, made)| Some((job, made?)))
+            .peekable();
+        while let Some((job, (span, mut crc))) = sums.next() {
             // Combines the checksums of this span's pieces, which are consecutive.
-            while let Some((next, more)) = sums.next_if(|(next, _)| {
-                std::ptr::eq(next.tensor, job.tensor)
-                    && next.piece.is_some_and(|(of, ..)| of == span)
-            }) {
+            while let Some((next, (_, more))) =
+                sums.next_if(|(_, (next, _))| std::ptr::eq(*next, span))
+            {
                 let len = next.piece.map_or(0, |(_, _, len)| len);
                 crc = combine(crc, more, len);
             }
-            let span = job.tensor.spans().nth(span);
-            let span = span.ok_or_else(|| missing_span(job.tensor))?;
             check_crc(span, crc).map_err(|error| {
                 let path = self.data_path(span.shard);
                 error.at_path(job.tensor.name()).in_file(&path)
@@ -86,14 +90,6 @@ impl Bundle {
     }
 }
 
-fn missing_span(tensor: &Tensor) -> Error {
-    Error::new(
-        ErrorKind::InvalidMessage,
-        "the tensor has no data in any file",
-    )
-    .at_path(tensor.name())
-}
-
 fn jobs(tensor: &Tensor) -> Vec<Job<'_>> {
     let is_other = crate::dtype::element_size(tensor.dtype()).is_none();
     if is_other && matches!(tensor.location(), TensorLocation::Whole(_)) {
@@ -102,12 +98,12 @@ fn jobs(tensor: &Tensor) -> Vec<Job<'_>> {
             piece: None,
         }];
     }
-    let pieces = tensor.spans().enumerate().flat_map(|(at, span)| {
+    let pieces = tensor.spans().flat_map(|span| {
         // An empty span has no pieces, but its checksum is compared, too.
         let none = (span.size == 0).then_some((0, 0));
         work::pieces(span.size)
             .chain(none)
-            .map(move |(start, len)| (at, start, len))
+            .map(move |(start, len)| (span, start, len))
     });
     let job = |piece| Job {
         tensor,

@@ -133,12 +133,22 @@ fn bundle_of(
     header: &BundleHeaderProto,
     entry: &BundleEntryProto,
 ) -> proto_splitter_core::Result<()> {
+    bundle_of_tensors(header, entry, &["x"])
+}
+
+/// Writes a bundle whose tensors all have the same entry, and reads it.
+fn bundle_of_tensors(
+    header: &BundleHeaderProto,
+    entry: &BundleEntryProto,
+    names: &[&str],
+) -> proto_splitter_core::Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("b");
-    let entries = [
-        (&b""[..], header.encode_to_vec()),
-        (b"x", entry.encode_to_vec()),
-    ];
+    let mut entries = vec![(&b""[..], header.encode_to_vec())];
+    let tensors = names
+        .iter()
+        .map(|name| (name.as_bytes(), entry.encode_to_vec()));
+    entries.extend(tensors);
     fs::write(folder.path().join("b.index"), index(&entries)).unwrap();
     fs::write(folder.path().join("b.data-00000-of-00001"), [7; 8]).unwrap();
     opened_and_verified(&prefix)
@@ -175,6 +185,22 @@ fn an_entry_that_lies_is_an_error_that_names_the_tensor() {
             "8 bytes at 1 run past the end of the file of 8 bytes",
         );
         assert!(error.to_string().contains(&what), "{what}: {error}");
+        assert_eq!(error.path(), Some("x"), "{error}");
+    }
+}
+
+#[test]
+fn tensors_larger_than_any_file_are_an_error_before_any_work() {
+    // Each tensor would be 2^38 pieces of work, and the sum of the sizes exceeds 2^64.
+    let entry = BundleEntryProto {
+        dtype: 6,
+        shape: shape(&[i64::MAX]),
+        size: i64::MAX,
+        ..entry()
+    };
+    for names in [&["x"][..], &["x", "y", "z"]] {
+        let error = bundle_of_tensors(&header(), &entry, names).unwrap_err();
+        assert!(error.to_string().contains("run past the end"), "{error}");
         assert_eq!(error.path(), Some("x"), "{error}");
     }
 }
