@@ -92,11 +92,12 @@ pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
 }
 
 fn is_inside(splice: &Splice, above: &Splice) -> bool {
-    let Range { start, end } = above.range;
     if splice.range.is_empty() {
-        start <= splice.at.start && splice.at.end <= end
+        // The message that receives a field isn't inside its own only field, although the content
+        // of the message and the field are the same range.
+        above.at.start < splice.at.start && splice.at.end <= above.at.end
     } else {
-        splice.range.start < end
+        splice.range.start < above.range.end
     }
 }
 

@@ -17,6 +17,7 @@ mod targets;
 mod attacks;
 mod continuation;
 mod damage_first;
+mod edits;
 mod elements;
 mod extended;
 mod extended_files;
