@@ -93,6 +93,23 @@ fn nothing_is_written_that_readers_would_refuse() {
 }
 
 #[test]
+fn the_pieces_of_a_submessage_are_limited_in_different_fields_together() {
+    let piece = |from: u32| -> Vec<u8> {
+        let fields = (from..from + 40_000).map(|number| int(number, 1));
+        len(9, fields.collect::<Vec<_>>().concat())
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let options = SplitOptions::new().max_chunk_size(100 << 10);
+    // The fields of the second piece are those of the first piece, or others.
+    for (from, is_refused) in [(1000, false), (50_000, true)] {
+        let message = [piece(1000), piece(from)].concat();
+        let refused = split(message, &folder.path().join("m"), &options).map(drop);
+        let is_limit = refused.is_err_and(|error| error.kind() == ErrorKind::LimitExceeded);
+        assert_eq!(is_limit, is_refused);
+    }
+}
+
+#[test]
 fn a_message_in_hundreds_of_files_is_read_with_few_of_them_open() {
     let folder = tempfile::tempdir().unwrap();
     let element = |at: u32| len(37, [&at.to_le_bytes()[..], &[7; 40_000]].concat());

@@ -1,11 +1,12 @@
 //! The large members of a group: their locations, their paths, and whether a path can lead to them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
 
 use super::engine::Engine;
+use super::scan::check_numbers;
 use super::tree::{Child, Class, Cut, Group, Node, Siblings, mark_node};
 use crate::Result;
 use crate::container::key_is_addressable;
@@ -264,6 +265,7 @@ impl Engine<'_> {
     /// Returns, for each piece of a singular submessage, facts about the other pieces.
     fn pieces(&self, group: &Group) -> Result<Vec<Siblings>> {
         let mut counts: Vec<HashMap<FieldNumber, u64>> = Vec::new();
+        let mut numbers = HashSet::new();
         let mut pieces = WireCursor::new(self.source.input());
         let mut cursor = WireCursor::new(self.source.input());
         for run in &group.runs {
@@ -273,6 +275,9 @@ impl Engine<'_> {
                 cursor.set_range(piece.value);
                 while let Some(field) = cursor.next()? {
                     *occurs.entry(field.number).or_insert(0) += 1;
+                    if numbers.insert(field.number) {
+                        check_numbers(numbers.len())?;
+                    }
                 }
                 counts.push(occurs);
             }

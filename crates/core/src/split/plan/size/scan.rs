@@ -25,6 +25,15 @@ const MOST_PIECES: u64 = 16;
 /// hundreds, but malicious bytes can contain millions.
 const MOST_NUMBERS: usize = 1 << 16;
 
+/// Fails if a message has more than [`MOST_NUMBERS`] distinct field numbers.
+pub(super) fn check_numbers(count: usize) -> Result<()> {
+    if count <= MOST_NUMBERS {
+        return Ok(());
+    }
+    let message = format!("more than {MOST_NUMBERS} different fields in one message");
+    Err(Error::new(ErrorKind::LimitExceeded, message))
+}
+
 /// The choice of the members of a group that a scan keeps.
 #[derive(Clone, Copy)]
 enum Hold {
@@ -357,10 +366,7 @@ impl Found {
         if let Some(&at) = self.places.get(&number) {
             return Ok(at);
         }
-        if self.groups.len() >= MOST_NUMBERS {
-            let message = format!("more than {MOST_NUMBERS} different fields in one message");
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
-        }
+        check_numbers(self.groups.len() + 1)?;
         let at = self.groups.len();
         self.places.insert(number, at);
         self.groups.push(Group {
