@@ -64,3 +64,26 @@ pub fn prefix_of(named: &Path) -> PathBuf {
         _ => named.to_owned(),
     }
 }
+
+/// Returns the prefix of the names of the files that belong to `main`; `None` if `main` doesn't end
+/// in `.cpb`, since the prefix could then be another main file's.
+pub(crate) fn stem(main: &Path) -> Option<&str> {
+    without_extension(main.file_name()?.to_str()?)
+}
+
+/// Returns true if a name shows that the file contains chunks and belongs to the main file with
+/// this [`stem`].
+pub(crate) fn is_part_name(stem: &str, name: &str) -> bool {
+    let rest = name
+        .strip_prefix(stem)
+        .and_then(|rest| rest.strip_prefix('.'));
+    let tag = rest.and_then(|rest| without_extension(rest)?.split_once('-'));
+    tag.is_some_and(|(number, crc)| {
+        let digits = |text: &str, radix| text.chars().all(|c| c.is_digit(radix));
+        number.len() >= 5 && digits(number, 10) && crc.len() == 8 && digits(crc, 16)
+    })
+}
+
+fn without_extension(name: &str) -> Option<&str> {
+    name.strip_suffix(CHUNKED_EXTENSION)?.strip_suffix('.')
+}

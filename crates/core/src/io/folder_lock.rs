@@ -5,10 +5,10 @@
 //! earlier ones. If two writers did this at the same time, one could remove files that the other
 //! needs.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::file_names::{is_part_name, stem};
 use super::owner::{Fate, Owner};
 use super::target::folder;
 use super::temporary::are_locks_shared;
@@ -41,7 +41,8 @@ impl FolderLock {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the main file's folder isn't writable;
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the main file's folder isn't writable, or if there
+    /// is a symlink at the path of the locked file;
     /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the operation was cancelled.
     pub fn take(main: &Path, progress: &Progress) -> Result<FolderLock> {
         let held = system::take(main, progress)?;
@@ -110,16 +111,11 @@ pub(crate) fn recover(main: &Path, progress: &Progress) -> Result<()> {
 fn finish(main: &Path, listed: &str) {
     let mut lines = listed.lines();
     let owner = Owner::parse(lines.next().unwrap_or_default());
-    let stem = main.file_stem().and_then(|stem| stem.to_str());
-    let (Some(stem), Err(_)) = (stem, fs::symlink_metadata(main)) else {
+    let (Some(stem), Err(_)) = (stem(main), fs::symlink_metadata(main)) else {
         return;
     };
-    let beside = |name: &&str| {
-        name.strip_prefix(stem)
-            .is_some_and(|rest| rest.starts_with('.'))
-            && Path::new(name).file_name() == Some(OsStr::new(name))
-    };
-    let paths = lines.filter(beside).map(|name| folder(main).join(name));
+    let names = lines.filter(|name| is_part_name(stem, name));
+    let paths = names.map(|name| folder(main).join(name));
     let has_ended =
         are_locks_shared(folder(main)) || owner.is_some_and(|owner| owner.fate() == Fate::Ended);
     for path in paths.filter(|path| path.is_file()) {
@@ -145,12 +141,13 @@ mod system {
     use std::thread::sleep;
     use std::time::Duration;
 
-    use rustix::fs::{FlockOperation, flock};
+    use rustix::fs::{FlockOperation, OFlags, flock};
     use rustix::io::Errno;
+    use rustix::process::geteuid;
 
     use crate::io::folder;
     use crate::progress::Progress;
-    use crate::{Error, Result};
+    use crate::{Error, ErrorKind, Result};
 
     /// Time to wait before trying the lock again. It is short, since a lock is held for only a few
     /// renames.
@@ -166,8 +163,13 @@ mod system {
 
     impl Held {
         /// Returns the list that a killed writer left in the file; an empty string if it left none.
+        /// A list of another user isn't trusted, since it could name any file of this user.
         pub(super) fn listed(&self) -> String {
             let mut listed = String::new();
+            let user = geteuid().as_raw();
+            if self.0.metadata().map_or(true, |there| there.uid() != user) {
+                return listed;
+            }
             let read = (&self.0).take(MOST_LISTED).read_to_string(&mut listed);
             read.map_or_else(|_| String::new(), |_| listed)
         }
@@ -208,29 +210,28 @@ mod system {
         let path = path_beside(main);
         let at = |error: io::Error| Error::from(error).in_file(main);
         loop {
-            let file = match open(&path) {
-                Ok(file) => file,
+            match open(&path) {
+                Ok(file) => match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                    // A lock on a file that was removed in the meantime doesn't exclude other
+                    // writers, so the loop tries again.
+                    Ok(()) if is_at(&file, &path) => return Ok(Held(file, path)),
+                    Ok(()) | Err(Errno::INTR) => {}
+                    Err(Errno::WOULDBLOCK) => sleep(WAIT),
+                    // The file system has no locks.
+                    Err(_) => return Ok(Held(file, path)),
+                },
                 // The previous holder of the lock has just removed the file.
                 Err(error)
                     if error.kind() == io::ErrorKind::NotFound
-                        && path.parent().is_some_and(Path::is_dir) =>
-                {
-                    continue;
+                        && path.parent().is_some_and(Path::is_dir) => {}
+                Err(_) if path.is_symlink() => {
+                    let path = path.display();
+                    let message = format!("expected a lock file at {path}, found a symlink");
+                    return Err(Error::new(ErrorKind::Io, message).in_file(main));
                 }
                 Err(error) => return Err(at(error)),
-            };
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // A lock on a file that was removed in the meantime doesn't exclude other writers,
-                // so the loop tries again.
-                Ok(()) if is_at(&file, &path) => return Ok(Held(file, path)),
-                Ok(()) | Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) => {
-                    progress.check()?;
-                    sleep(WAIT);
-                }
-                // The file system has no locks.
-                Err(_) => return Ok(Held(file, path)),
             }
+            progress.check()?;
         }
     }
 
@@ -240,10 +241,14 @@ mod system {
         folder(main).join(name)
     }
 
-    /// Opens the file to lock, which another user may have created.
+    /// Opens the file to lock, which another user may have created. Doesn't follow a symlink, and
+    /// doesn't wait for the other end of a pipe.
     fn open(path: &Path) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).mode(0o644);
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mut reading = OpenOptions::new();
+        reading.read(true).custom_flags(flags.bits().cast_signed());
+        let mut options = reading.clone();
+        options.write(true).mode(0o644);
         match options.clone().create_new(true).open(path) {
             Ok(file) => {
                 // The umask is overridden, since other users must be able to open the lock file.
@@ -251,7 +256,7 @@ mod system {
                 Ok(file)
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                options.open(path).or_else(|_| File::open(path))
+                options.open(path).or_else(|_| reading.open(path))
             }
             Err(error) => Err(error),
         }
@@ -364,12 +369,18 @@ mod tests {
             let left = fs::read_dir(folder.path()).unwrap().next();
             let left = left.unwrap().unwrap().path();
             let listed = others.iter().copied();
-            let listed: Vec<_> = listed.chain(["n.cpb", "m.0/n", "m.1"]).map(path).collect();
+            let listed: Vec<_> = listed
+                .chain(["n.cpb", "m.onnx", "m.0/n", "m.1"])
+                .map(path)
+                .collect();
             lock.list(listed.iter().map(std::path::PathBuf::as_path));
             let list = fs::read(&left).unwrap();
             drop(lock);
             fs::write(&left, list).unwrap();
-            for name in others.iter().chain(&["n.cpb", "m.00003-00000000.cpb"]) {
+            for name in others
+                .iter()
+                .chain(&["n.cpb", "m.onnx", "m.00003-00000000.cpb"])
+            {
                 fs::write(path(name), "").unwrap();
             }
             fs::create_dir(path("m.1")).unwrap();
@@ -380,7 +391,7 @@ mod tests {
             for other in others {
                 assert_eq!(path(other).exists(), is_there, "{other}");
             }
-            assert!(path("n.cpb").exists() && path("m.1").exists());
+            assert!(path("n.cpb").exists() && path("m.1").exists() && path("m.onnx").exists());
             assert!(path("m.00003-00000000.cpb").exists() && !left.exists());
         }
     }
@@ -418,6 +429,45 @@ mod tests {
             assert_eq!(lock.replaced(), expected);
         }
         assert!(path(names[0]).exists() && !left.exists());
+    }
+
+    #[test]
+    fn what_another_user_listed_is_neither_removed_nor_known_as_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let (main, part) = (path("m.cpb"), path("m.00001-89abcdef.cpb"));
+        fs::write(&part, "").unwrap();
+        let lock = FolderLock::take(&main, &Progress::none()).unwrap();
+        lock.list([&*part].into_iter());
+        lock.list_replaced([&*part].into_iter());
+        let left = system::path_beside(&main);
+        let list = fs::read(&left).unwrap();
+        drop(lock);
+        fs::write(&left, list).unwrap();
+        if std::os::unix::fs::chown(&left, Some(65534), None).is_err() {
+            // Only root may give a file to another user.
+            return;
+        }
+        let lock = FolderLock::take(&main, &Progress::none()).unwrap();
+        assert!(lock.replaced().is_empty() && part.exists());
+    }
+
+    #[test]
+    fn a_symlink_in_place_of_the_locked_file_is_an_error_that_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let main = folder.path().join("m.cpb");
+        let (link, other) = (system::path_beside(&main), folder.path().join("other"));
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        for is_there in [false, true] {
+            if is_there {
+                fs::write(&other, "").unwrap();
+            }
+            let error = FolderLock::take(&main, &Progress::none()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Io);
+            let (error, link) = (error.to_string(), link.display().to_string());
+            assert!(error.contains(&link), "{error}");
+            assert_eq!(other.exists(), is_there);
+        }
     }
 
     #[test]

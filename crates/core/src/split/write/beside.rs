@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::written::WrittenFile;
+use crate::io::file_names::{is_part_name, stem};
 use crate::io::{AtomicFile, CHUNKED_EXTENSION, folder};
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::{Error, ErrorKind, Result};
@@ -51,30 +52,12 @@ pub fn parts_beside(main: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
     };
     for entry in entries {
         let name = entry.map_err(failed)?.file_name();
-        let tag = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(stem)?.strip_prefix('.'))
-            .and_then(|name| without_extension(name)?.split_once('-'));
-        let is_part = tag.is_some_and(|(number, crc)| {
-            let digits = |text: &str, radix| text.chars().all(|c| c.is_digit(radix));
-            number.len() >= 5 && digits(number, 10) && crc.len() == 8 && digits(crc, 16)
-        });
-        if is_part {
+        if name.to_str().is_some_and(|name| is_part_name(stem, name)) {
             parts.push(folder(main).join(name));
         }
     }
     parts.sort();
     Ok(parts)
-}
-
-/// Returns the prefix of the names of the files that belong to `main`; `None` if `main` doesn't end
-/// in `.cpb`, since the prefix could then be another main file's.
-fn stem(main: &Path) -> Option<&str> {
-    without_extension(main.file_name()?.to_str()?)
-}
-
-fn without_extension(name: &str) -> Option<&str> {
-    name.strip_suffix(CHUNKED_EXTENSION)?.strip_suffix('.')
 }
 
 /// Returns the prefix of the names of the files that belong to `main`.
