@@ -368,6 +368,10 @@ impl Search<'_> {
         let tree = self.trailer.chunk_tree();
         let chunks = tree.chunks(id);
         let lost = self.broken(chunks);
+        // All of them are omitted before elements are counted, since counting reads the message.
+        let slices = chunks.iter().zip(&lost).filter(|(_, lost)| **lost);
+        let slices = slices.map(|(c, _)| (path.clone(), c.chunk));
+        self.gone.slices.extend(slices);
         let mut seen = HashSet::new();
         for (at, c) in chunks.iter().enumerate() {
             if !lost[at] {
@@ -380,12 +384,10 @@ impl Search<'_> {
                 };
                 self.lose(place, Lost::Elements, c.chunk);
             }
-            let slice = (path.clone(), c.chunk);
             if seen.insert(c.slice_of) {
                 let left = self.elements_in_front(path, &chunks[at..], c)?;
                 self.unplace(id, c, left);
             }
-            self.gone.slices.insert(slice);
         }
         Ok(())
     }
@@ -416,14 +418,11 @@ impl Search<'_> {
         let same = from.iter().filter(|c| c.slice_of == slice.slice_of);
         gone.slices.extend(same.map(|c| (path.clone(), c.chunk)));
         let field = path.join(Step::field(field.0));
-        for id in tree.ids() {
-            let place = tree.path(id);
-            let below =
-                place.steps().len() > path.steps().len() && place.strip_prefix(path).is_some();
-            if below {
-                gone.places.insert(place);
-            }
-        }
+        // Only the message and those that enclose it are needed. Other places may be damaged, or in
+        // missing files.
+        let places = tree.ids().map(|id| tree.path(id));
+        let others = places.filter(|place| path.strip_prefix(place).is_none());
+        gone.places.extend(others);
         let metadata = gone.taken_from(self.trailer)?;
         let limits: &Limits = &self.options.limits;
         let file = ChunkedFile::open_with_metadata(self.path, metadata, limits)?;

@@ -37,3 +37,4 @@ mod merkle;
 mod merkle_forged;
 mod reader_limits;
 mod remote;
+mod salvage;
