@@ -260,6 +260,24 @@ def test_a_model_is_converted_from_and_to_what_has_no_path(memory: Any, tmp_path
     assert len(memory.find("/pair")) == 2
 
 
+def test_no_file_of_an_output_is_replaced_unless_that_is_forced(
+    memory: Any, tmp_path: Path
+) -> None:
+    path, to = tmp_path / "model.onnx", "memory://pair/model.onnx"
+    path.write_bytes(model(bytes(range(250)) * 20))
+    external: dict[str, Any] = {"to": "external", "settings": {"min-size": "64"}}
+    ps.convert(path, to, **external)
+    (data,) = set(memory.find("/pair")) - {"/pair/model.onnx"}
+    memory.rm("/pair/model.onnx")
+    memory.pipe(data, b"another")
+    with pytest.raises(FileExistsError) as raised:
+        ps.convert(path, to, **external)
+    assert (raised.value.errno, raised.value.filename) == (errno.EEXIST, f"memory:/{data}")
+    assert memory.find("/pair") == [data] and memory.cat(data) == b"another"
+    ps.convert(path, to, force=True, **external)
+    assert len(memory.find("/pair")) == 2 and memory.cat(data) != b"another"
+
+
 def test_a_conversion_takes_the_options_of_its_form(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(model(bytes(range(250)) * 20))

@@ -192,7 +192,21 @@ def written_to(
             if not force and files.exists(there + extension):
                 _in_the_way(f"{target}{extension}")
         yield path
+        above = files._parent(there).rstrip("/")
+        if not force:
+            # Before the work, not all names of the files were known.
+            for local, remote in _places(folder, above):
+                if files.exists(remote):
+                    _in_the_way(shown(local, path, target))
         _send(folder, os.path.basename(path), files, there)
+
+
+def _places(folder: str, above: str) -> Iterator[tuple[str, str]]:
+    """Yields the path of each file in a folder, and its path below ``above``."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            local = os.path.join(parent, name)
+            yield local, f"{above}/{os.path.relpath(local, folder).replace(os.sep, '/')}"
 
 
 def _in_the_way(name: str) -> NoReturn:
