@@ -67,7 +67,8 @@ pub fn open_chunked(
 ///
 /// [`ErrorKind::InvalidTrailer`] if the name isn't valid, or leads outside of the folder of `main`.
 pub fn beside(main: &ObjectLocation, named: &str) -> Result<ObjectLocation> {
-    let is_strange = |part: &str| matches!(part, "" | "." | "..") || part.contains('\0');
+    // A copy of the object on Windows would have a path in which a backslash separates folders.
+    let is_strange = |part: &str| matches!(part, "" | "." | "..") || part.contains(['\0', '\\']);
     if named.split('/').any(is_strange) {
         let message = "the name doesn't refer to an object in the same folder as the trailer";
         return Err(Error::new(ErrorKind::InvalidTrailer, message));
@@ -90,7 +91,10 @@ mod tests {
         let main = ObjectLocation::parse("memory:///models/large.cpb").unwrap();
         let part = beside(&main, "large.00001.cpb").unwrap();
         assert_eq!(part.path().as_ref(), "models/large.00001.cpb");
-        assert!(beside(&main, "parts/1.cpb").is_ok());
+        for inside in ["parts/1.cpb", "größe~[1].cpb"] {
+            let part = beside(&main, inside).unwrap();
+            assert_eq!(part.path().as_ref(), format!("models/{inside}"));
+        }
         for outside in [
             "../other.cpb",
             "/models/x.cpb",
@@ -98,6 +102,7 @@ mod tests {
             "./x",
             "",
             "a/../../b",
+            "..\\x",
         ] {
             let error = beside(&main, outside).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidTrailer, "{outside}");

@@ -190,8 +190,11 @@ impl ObjectLocation {
     }
 
     fn at(&self, path: &str) -> ObjectLocation {
+        // `Path::from` would encode characters that a name in a URL or a listing keeps, so it is
+        // only for what can't be the name of an object.
+        let path = Path::parse(path).unwrap_or_else(|_| Path::from(path));
         ObjectLocation {
-            path: Path::from(path),
+            path,
             ..self.clone()
         }
     }
@@ -260,6 +263,19 @@ mod tests {
         let location = ObjectLocation::parse("http://me:secret@host/file").unwrap();
         assert_eq!(location.to_string(), "http://me:***@host/file");
         assert!(!format!("{location:?}").contains("secret"));
+    }
+
+    #[test]
+    fn names_derived_from_a_name_are_no_more_encoded_than_it_is() {
+        let model = ObjectLocation::parse("memory:///é~[x]/50%25").unwrap();
+        for (derived, name) in [
+            (model.beside("ö|2"), "é~[x]/ö|2"),
+            (model.inside("a/{*}"), "é~[x]/50%/a/{*}"),
+            (model.folder(), "é~[x]"),
+            (model.continued("~.cpb"), "é~[x]/50%~.cpb"),
+        ] {
+            assert_eq!(derived.path().as_ref(), name);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use futures::executor::block_on;
 use proto_splitter_object_store::object_store::memory::InMemory;
 use proto_splitter_object_store::object_store::path::Path;
 use proto_splitter_object_store::object_store::{ObjectStore, ObjectStoreExt};
-use proto_splitter_object_store::{ObjectLocation, ObjectWriteOptions, ObjectWriter};
+use proto_splitter_object_store::{Folder, ObjectLocation, ObjectWriteOptions, ObjectWriter};
 
 const PART: usize = 5 << 20;
 
@@ -105,10 +105,26 @@ fn a_web_server_is_only_read_from() {
 
 #[test]
 fn names_of_objects_are_kept_as_they_are() {
-    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    let location = ObjectLocation::of_store(store, Path::from("a b/model.v1.cpb"));
-    let mut writer = ObjectWriter::create(&location, &options()).unwrap();
-    writer.write_all(b"x").unwrap();
-    writer.finish().unwrap();
-    assert!(location.beside("model.v1.cpb").exists().unwrap());
+    for (folder, start, end) in [("a b", "model.v1", ".cpb"), ("é~[x]", "50%", "{#}.cpb")] {
+        let name = format!("{start}{end}");
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let at = |path: &str| {
+            let path = Path::parse(path).unwrap();
+            ObjectLocation::of_store(Arc::clone(&store), path)
+        };
+        let location = at(&format!("{folder}/{name}"));
+        let mut writer = ObjectWriter::create(&location, &options()).unwrap();
+        writer.write_all(b"x").unwrap();
+        writer.finish().unwrap();
+        for derived in [
+            location.beside(&name),
+            location.folder().inside(&name),
+            at(folder).inside(start).continued(end),
+        ] {
+            assert_eq!(derived.path(), location.path());
+            assert!(derived.exists().unwrap());
+        }
+        let items = Folder::new(&location.folder()).list().unwrap();
+        assert!(items.iter().map(|item| &item.name).eq([&name]));
+    }
 }
