@@ -44,7 +44,10 @@ pub(crate) fn run(
 /// print a report.
 fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     let (printed, read): (&OutputFileArgs, Vec<&PathBuf>) = match command {
-        Command::Verify(args) => (&args.output_file, args.file.iter().collect()),
+        Command::Verify(args) => (
+            &args.output_file,
+            args.file.iter().chain(&args.against).collect(),
+        ),
         Command::Info(args) => (&args.output_file, vec![&args.file]),
         Command::Ls(args) => (&args.output_file, vec![&args.file]),
         Command::Layout(args) => (&args.output_file, vec![&args.file]),
@@ -56,7 +59,8 @@ fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
                 .output
                 .as_deref()
                 .filter(|name| *name != Path::new(STANDARD))?;
-            return Some((target, args.force, vec![&args.file]));
+            let read = [Some(args.file.as_path()), args.diff.as_deref()];
+            return Some((target, args.force, read.into_iter().flatten().collect()));
         }
         _ => return None,
     };

@@ -241,6 +241,30 @@ fn no_command_makes_a_file_more_readable_than_what_it_is_made_from() {
 }
 
 #[test]
+fn a_report_is_as_private_as_the_second_message_and_never_replaces_it() {
+    let dir = prepared();
+    fs::set_permissions(dir.path("m.cpb"), fs::Permissions::from_mode(0o644)).unwrap();
+    let second = fs::read(dir.path("m.onnx")).unwrap();
+    for args in [
+        &["verify", "m.cpb", "--against", "m.onnx"][..],
+        &["tree", "m.cpb", "--diff", "m.onnx"],
+    ] {
+        let written = ran(&dir, &[args, &["-o", args[0]]].concat());
+        assert!(written.status.success(), "{args:?}: {written:?}");
+        let mode = fs::metadata(dir.path(args[0]))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o077, 0, "{args:?}: {mode:o}");
+        let refused = ran(&dir, &[args, &["-o", "m.onnx", "--force"]].concat());
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains("refusing to overwrite the input"), "{said}");
+        assert!(fs::read(dir.path("m.onnx")).unwrap() == second, "{args:?}");
+    }
+}
+
+#[test]
 fn every_command_is_among_those_that_write_or_those_that_do_not() {
     let dir = Dir::new();
     assert!(ran(&dir, &["man", "pages"]).status.success());
