@@ -51,11 +51,13 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             in_place = InPlace::Chunked;
         }
         Command::Get(args) => {
+            replaces = args.force;
             in_place = opened(&args.reading.schema);
             inputs.push(&mut args.file);
             outputs.extend(&mut args.output);
         }
         Command::Tree(args) => {
+            replaces = args.force;
             if args.diff.is_none() {
                 in_place = InPlace::Chunked;
             }
@@ -105,6 +107,7 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             outputs.extend(&mut args.output);
         }
         Command::Export(args) => {
+            replaces = args.force;
             in_place = opened(&args.reading.schema);
             inputs.push(&mut args.file);
             outputs.push(&mut args.output);
@@ -120,10 +123,12 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             outputs.extend(&mut args.named);
         }
         Command::Externalize(args) => {
+            replaces = args.force;
             inputs.push(&mut args.input);
             outputs.extend(&mut args.output);
         }
         Command::Internalize(args) => {
+            replaces = args.force;
             inputs.push(&mut args.input);
             outputs.push(&mut args.output);
         }
@@ -135,28 +140,34 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         }
         Command::Diff(args) => inputs.extend([&mut args.first, &mut args.second]),
         Command::Recompress(args) => {
+            replaces = args.out.force;
             inputs.push(&mut args.file);
             outputs.push(&mut args.output);
         }
         Command::Replace(args) => {
+            replaces = args.out.force;
             inputs.push(&mut args.file);
             inputs.extend(&mut args.value.with);
             outputs.push(&mut args.output);
         }
         Command::Remove(args) => {
+            replaces = args.editing.out.force;
             inputs.push(&mut args.file);
             outputs.push(&mut args.editing.output);
         }
         Command::Insert(args) => {
+            replaces = args.editing.out.force;
             inputs.push(&mut args.file);
             inputs.extend(&mut args.value.with);
             outputs.push(&mut args.editing.output);
         }
         Command::Strip(args) => {
+            replaces = args.editing.out.force;
             inputs.push(&mut args.file);
             outputs.push(&mut args.editing.output);
         }
         Command::Edit(args) => {
+            replaces = args.editing.out.force;
             inputs.push(&mut args.file);
             outputs.push(&mut args.editing.output);
         }

@@ -2,7 +2,7 @@
 //! process.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proto_splitter::prost::Message;
 use protosplit_cli::Exit;
@@ -11,7 +11,7 @@ use crate::support::{Dir, fixture, run, run_all};
 
 /// Splits a model to a file in a folder, and to an object in a store. Returns the paths of the
 /// model and of the file, and the object's URL.
-fn split_to(dir: &Dir, name: &str) -> (std::path::PathBuf, std::path::PathBuf, String) {
+fn split_to(dir: &Dir, name: &str) -> (PathBuf, PathBuf, String) {
     let source = dir.path("saved_model.pb");
     fs::copy(fixture("functions_consts/saved_model.pb"), &source).unwrap();
     let here = dir.path("here");
@@ -324,4 +324,56 @@ fn a_message_is_split_beside_itself_where_no_output_is_given() {
     let chunked = "memory:///beside/model/saved_model.cpb";
     let said = run([&"split", &chunked, &"-o", &"memory:///beside/no"]).failed(Exit::Usage);
     assert!(said.contains("split already"), "{said}");
+}
+
+/// Arguments of commands that write to the output that follows, and the extension of that output.
+const FORCED: &[(&[&str], &str)] = &[
+    (&["get", "small", NODE, "-o"], ""),
+    (&["tree", "small", "--html"], ".html"),
+    (&["tree", "small", "--svg"], ".svg"),
+    (&["export", "m.onnx", "-o"], ".safetensors"),
+    (&["split", "model/saved_model.pb", "-o"], ""),
+    (&["merge", "small/saved_model.cpb", "-o"], ".pb"),
+    (&["convert", "model", "--to", "cpb", "-o"], ""),
+    (&["externalize", "model", "--min-size", "1KiB", "-o"], ""),
+    (&["internalize", "runs", "-o"], ""),
+    (&["sign", "model", "--key", "key.pem", "-o"], ".sig"),
+    (&["recompress", "small", "--compression", "none", "-o"], ""),
+    (&["replace", "model", VERSION, "--value", "2", "-o"], ""),
+    (&["remove", "model", NODE, "-o"], ""),
+    (&["insert", "model", TAGS, "--value", "gpu", "-o"], ""),
+    (&["strip", "model", "--tensors", "-o"], ""),
+    (
+        &["edit", "model/saved_model.pb", "--remove", NODE, "-o"],
+        ".pb",
+    ),
+];
+
+const NODE: &str = "meta_graphs[0].graph_def.node[1]";
+const TAGS: &str = "meta_graphs[0].meta_info_def.tags";
+const VERSION: &str = "saved_model_schema_version";
+
+#[test]
+fn an_output_in_a_store_is_replaced_only_if_that_is_forced() {
+    let dir = crate::every_command::prepared();
+    dir.file("m.onnx", crate::onnx::model().encode_to_vec());
+    for (at, (args, extension)) in FORCED.iter().enumerate() {
+        let url = format!("memory:///forced/{at}{extension}");
+        let written = |force: &[&str]| {
+            let args = args.iter().map(|arg| match dir.path(arg) {
+                file if file.exists() => file,
+                _ => arg.into(),
+            });
+            let rest = [&*url].into_iter().chain(force.iter().copied());
+            let all: Vec<PathBuf> = args.chain(rest.map(PathBuf::from)).collect();
+            run_all(all.iter().map(|arg| arg as &dyn AsRef<Path>))
+        };
+        let first = written(&[]);
+        assert_eq!(first.exit, Exit::Done, "{args:?}: {}", first.err);
+        let refused = written(&[]);
+        assert_eq!(refused.exit, Exit::Usage, "{args:?}: {}", refused.err);
+        assert!(refused.err.contains("is there already"), "{}", refused.err);
+        let forced = written(&["--force"]);
+        assert_eq!(forced.exit, Exit::Done, "{args:?}: {}", forced.err);
+    }
 }
