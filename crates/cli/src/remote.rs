@@ -16,7 +16,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proto_splitter::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION, with_extension};
+use proto_splitter::container::{
+    CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION, prefix_of, with_extension,
+};
+use proto_splitter::directory::MODEL_STEM;
 use proto_splitter::formats::{ALL, Candidate};
 use proto_splitter::merge::Limits;
 use proto_splitter::parts::Objects;
@@ -256,6 +259,14 @@ fn is_planned(command: &Command) -> bool {
     parts.plan_only.is_some()
 }
 
+/// Returns true if the file `name` of an output refers to the output's other files. `output` is the
+/// path that the command was given, which may be the output's prefix or folder.
+fn is_main(output: &Path, name: &str) -> bool {
+    let prefix = prefix_of(Path::new(name));
+    let named = output.file_name().map(|output| prefix_of(output.as_ref()));
+    named.is_some_and(|named| prefix == named) || prefix.ends_with(MODEL_STEM)
+}
+
 /// Prepares a command for inputs and outputs in a store. Inputs that the command can't read
 /// directly are copied to temporary folders. Outputs that the command can't write directly are
 /// redirected to temporary folders.
@@ -375,11 +386,7 @@ impl Staged {
             let progress = output.writing("copying");
             // The main object is written last. Once it exists, readers find all objects that it
             // refers to.
-            let is_last = |name: &str| {
-                Path::new(name).file_stem() == staged.path.file_stem()
-                    || name.ends_with("saved_model.pb")
-                    || name.ends_with("saved_model.cpb")
-            };
+            let is_last = |name: &str| is_main(&staged.path, name);
             let (from, to) = if staged.path.is_dir() {
                 (&staged.path, staged.location.clone())
             } else {
@@ -389,5 +396,29 @@ impl Staged {
             copied.map_err(|error| Failure::of(from, &error))?;
         }
         output.release()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_main_file_of_an_output_is_known_by_its_name() {
+        for (output, main, others) in [
+            ("m", "m.cpb", &["m.00001-89abcdef.cpb"][..]),
+            ("m.v1", "m.v1.cpb", &["m.v1.00001-89abcdef.cpb", "m.cpb"]),
+            ("m.cpb", "m.cpb", &["m.00001-89abcdef.cpb"]),
+            ("m.pb", "m.cpb", &["m.00001-89abcdef.cpb"]),
+            ("m.onnx", "m.onnx", &["m.onnx.data", "m.data"]),
+            ("m.v1", "saved_model.pb", &["variables/variables.index"]),
+            ("m", "saved_model.cpb", &["assets/m.txt", "assets/m.cpb"]),
+        ] {
+            let output = Path::new("folder").join(output);
+            assert!(is_main(&output, main), "{output:?}: {main}");
+            for other in others {
+                assert!(!is_main(&output, other), "{output:?}: {other}");
+            }
+        }
     }
 }
