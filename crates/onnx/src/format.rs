@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prost_reflect::DescriptorPool;
-use proto_splitter_core::atomic::{MadeFrom, same_file};
+use proto_splitter_core::atomic::MadeFrom;
 use proto_splitter_core::formats::{
     Candidate, CandidateKind, Confidence, ConvertOptions, ConvertSetting, ConvertTarget, Converted,
     Format, OpenOptions, Opened,
@@ -337,7 +337,9 @@ impl Format for OnnxFormat {
         options: &ConvertOptions,
     ) -> Result<Converted> {
         let external = external_options(options)?;
-        let made_from = MadeFrom::files(opened.files());
+        // The new model needs the files to which it still refers as much as those that it is read
+        // from, so they must be neither replaced nor removed with an old model.
+        let made_from = MadeFrom::files(opened.files().iter().chain(opened.outside_files()));
         check_references(opened, output)?;
         let model = opened.reader()?;
         let size = model.total_size();
@@ -364,17 +366,6 @@ impl Format for OnnxFormat {
             _ => external,
         };
         let plan = ExternalPlan::new(model, output, &external)?;
-        // Files to which the model still refers must not be replaced.
-        let replaced = |file: &PathBuf| {
-            opened
-                .outside_files()
-                .iter()
-                .any(|one| same_file(one, file))
-        };
-        if let Some(file) = plan.data_files().find(replaced) {
-            let message = format!("refusing to overwrite the input {}", file.display());
-            return Err(Error::new(ErrorKind::InvalidConfig, message));
-        }
         Ok(converted(plan.write(&made_from)?))
     }
 }

@@ -162,7 +162,7 @@ impl<'a> Placing<'a> {
         // Data with interim names is removed last: as long as it exists, a later run may replace
         // existing files in order to complete this run.
         let removed_files = old.remove(&keep, target, made_from);
-        remove_interim(target, &keep);
+        remove_interim(target, &keep, made_from);
         Ok(Placed {
             removed_files,
             data_files,
@@ -227,7 +227,8 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Removes data files with interim names, from this run and from earlier ones that were killed.
-fn remove_interim(target: &Path, keep: &[&Path]) {
+/// Files in `keep`, and files from which the new model was made, are excluded.
+fn remove_interim(target: &Path, keep: &[&Path], made_from: &MadeFrom) {
     let folder = target.parent().filter(|folder| *folder != Path::new(""));
     let entries = fs::read_dir(folder.unwrap_or(Path::new(".")));
     for entry in entries.into_iter().flatten().flatten() {
@@ -235,6 +236,7 @@ fn remove_interim(target: &Path, keep: &[&Path]) {
         let goes = ending_of(&path).is_some() && is_own(&path, target);
         if goes
             && !keep.contains(&path.as_path())
+            && !made_from.contains(&path)
             && let Err(error) = fs::remove_file(&path)
         {
             tracing::warn!("{} could not be removed: {error}", path.display());

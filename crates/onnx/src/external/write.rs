@@ -44,7 +44,8 @@ impl OnnxSource {
     /// # Errors
     ///
     /// The errors of [`ExternalPlan::new`], [`ExternalPlan::write`] and [`EmbeddedPlan::new`];
-    /// [`ErrorKind::InvalidConfig`] if an input file of the model would be replaced.
+    /// [`ErrorKind::InvalidConfig`] if an input file of the model, or a file to which it still
+    /// refers, would be replaced.
     pub fn write(
         &self,
         target: &Path,
@@ -61,7 +62,9 @@ impl OnnxSource {
             return Err(Error::new(ErrorKind::Io, message).in_file(missing));
         }
         let model = MessageReader::new(Arc::clone(self.reader()), self.size());
-        let made_from = MadeFrom::files(self.files());
+        // The new model needs the files to which it still refers as much as those that it is read
+        // from, so they must be neither replaced nor removed with an old model.
+        let made_from = MadeFrom::files(self.files().chain(self.outside_files()));
         if !is_pair {
             return write_one_piece(&model, target, &made_from, options);
         }

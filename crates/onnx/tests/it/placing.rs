@@ -4,10 +4,12 @@ use std::fs;
 
 use prost::Message;
 use proto_splitter_core::ErrorKind;
-use proto_splitter_onnx::external::{ExternalOptions, Form};
+use proto_splitter_core::formats::{Candidate, ConvertOptions, Format, OpenOptions};
+use proto_splitter_onnx::external::{DataFormat, ExternalOptions, Form};
 use proto_splitter_onnx::proto::ModelProto;
+use proto_splitter_onnx::{OnnxFormat, OnnxOptions, OnnxSource};
 
-use crate::support::{noise, of_initializers, open, raw, whole, write};
+use crate::support::{external, noise, of_initializers, open, raw, whole, write};
 
 /// Returns the model at a path in one piece, and the files in its folder.
 fn found(path: &std::path::Path) -> (ModelProto, Vec<String>) {
@@ -96,4 +98,74 @@ fn what_a_killed_run_left_is_in_nobodys_way() {
         }
         assert_eq!(found(&target), expected, "{what}");
     }
+}
+
+/// Writes `out.onnx` and `edited.onnx`, which both refer to the file `data`. Returns the folder.
+fn sharing(data: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let tensor = external("t", 5000, &[("location", data)]);
+    let model = of_initializers(vec![tensor]).encode_to_vec();
+    fs::write(folder.path().join(data), noise(1, 5000)).unwrap();
+    for name in ["out.onnx", "edited.onnx"] {
+        fs::write(folder.path().join(name), &model).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn data_to_which_the_new_model_refers_too_is_not_removed_with_the_old_model() {
+    for data in ["out.onnx.data", "out.onnx.data.new1"] {
+        let check = |how: &str, write: &dyn Fn(&std::path::Path, &std::path::Path)| {
+            let folder = sharing(data);
+            let target = folder.path().join("out.onnx");
+            let edited = folder.path().join("edited.onnx");
+            let expected = whole(&edited);
+            write(&edited, &target);
+            let names = ["edited.onnx", "out.onnx", data].map(str::to_owned);
+            assert!(folder.path().join(data).exists(), "{data}, {how}");
+            assert_eq!(found(&target), (expected, names.to_vec()), "{data}, {how}");
+        };
+        let kept = OnnxOptions::new().keep_external(true);
+        let options = ExternalOptions::new().force(true);
+        for (form, format) in [
+            (Form::OnePiece, DataFormat::Raw),
+            (Form::External, DataFormat::Raw),
+            (Form::External, DataFormat::Safetensors),
+        ] {
+            check(&format!("{form:?}, {format:?}"), &|edited, target| {
+                let edited = OnnxSource::open(edited, &kept).unwrap();
+                let options = options.clone().data_format(format);
+                edited.write(target, form, &options).unwrap();
+            });
+        }
+        let kept = OpenOptions::new().setting("keep-external", "true");
+        for form in ["auto", "onnx", "external", "safetensors"] {
+            check(form, &|edited, target| {
+                let form = OnnxFormat.targets().iter().find(|one| one.name == form);
+                let edited = Candidate::new(edited).unwrap();
+                let edited = OnnxFormat.open(&edited, &kept).unwrap();
+                let options = ConvertOptions::new().force(true);
+                let written = OnnxFormat.convert(&edited, form.unwrap(), target, &options);
+                assert_eq!(written.unwrap().notes, [""; 0]);
+            });
+        }
+    }
+}
+
+#[test]
+fn data_to_which_the_model_still_refers_is_not_overwritten() {
+    let folder = sharing("out.onnx.data");
+    let tensors = vec![
+        external("t", 5000, &[("location", "out.onnx.data")]),
+        raw("more", noise(2, 5000)),
+    ];
+    let model = write(folder.path(), &of_initializers(tensors));
+    let target = folder.path().join("out.onnx");
+    let kept = OnnxOptions::new().keep_external(true);
+    let model = OnnxSource::open(&model, &kept).unwrap();
+    let options = ExternalOptions::new().force(true);
+    let error = model.write(&target, Form::External, &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
+    let data = fs::read(folder.path().join("out.onnx.data")).unwrap();
+    assert!(data == noise(1, 5000));
 }
