@@ -199,7 +199,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
                 };
                 let is_len = tag & 7 == WireType::Len.bits();
                 if is_desc {
-                    return self.desc_field(if is_len { value } else { 0 });
+                    return self.desc_field(number, if is_len { value } else { 0 });
                 }
                 self.held.clear();
                 self.in_order(number)?;
@@ -210,15 +210,23 @@ impl<'a, 'm> Receiver<'a, 'm> {
                 }
             }
             // Paddle ignores fields with these wire types in a tensor's description.
-            Some(WireType::Fixed32) if is_desc => self.desc_field(4),
-            Some(WireType::Fixed64) if is_desc => self.desc_field(8),
+            Some(WireType::Fixed32) if is_desc => self.desc_field(number, 4),
+            Some(WireType::Fixed64) if is_desc => self.desc_field(number, 8),
             _ => Err(self.unknown(number)),
         }
     }
 
-    /// Starts a field of the tensor's description. The next `len` bytes are the field's value, and
-    /// become part of the description unchanged.
-    fn desc_field(&mut self, len: u64) -> Result<()> {
+    /// Starts a field of the tensor's description, whose fields may be in any order, but precede the
+    /// data. The next `len` bytes are the field's value, and become part of the description
+    /// unchanged.
+    fn desc_field(&mut self, number: u32, len: u64) -> Result<()> {
+        let last = self.top().last;
+        if last != 0 {
+            let message = format!(
+                "field {number} comes after field {last}: a tensor's description has to come before its data"
+            );
+            return Err(invalid(&message).at_offset(self.position));
+        }
         let header = std::mem::take(&mut self.held);
         let size = self.incoming.desc.len() as u64 + header.len() as u64;
         if size.saturating_add(len) > MAX_DESC_SIZE {

@@ -119,3 +119,37 @@ fn comes_back(model: &PaddleModel, folder: &Path, bytes: &[u8]) {
     convert(&sized, path("again"), &to(Layout::Paddle)).unwrap();
     assert_eq!(in_one(&path("again")), bytes);
 }
+
+#[test]
+fn a_field_of_a_description_that_comes_after_the_data_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let around = |tag: u8, content: &[u8]| {
+        let size = u8::try_from(content.len()).unwrap();
+        [&[tag, size][..], content].concat()
+    };
+    // Returns a model whose only parameter is a tensor of three bytes with `last` after its data.
+    let model = |last: &[u8]| {
+        let data = [&[0xa2, 6, 3][..], &DATA].concat();
+        let tensor = [&[8, 20, 16, 3][..], &data, last].concat();
+        let parameter = [around(10, b"w"), around(50, &tensor)].concat();
+        let file = [around(10, b"w.pdiparams"), around(34, &parameter)].concat();
+        around(34, &file)
+    };
+    let write = |last: &[u8]| {
+        fs::write(path("m.pb"), model(last)).unwrap();
+        write_model(path("m.pb"), path("to"), &PaddleWriteOptions::new())
+    };
+    for number in [1, 2, 5, 101, 5000] {
+        for (_, last) in fields(number).into_iter().filter(|(is_group, _)| !is_group) {
+            let error = write(&last).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidMessage, "{error}");
+            let line = error.to_string();
+            let said = format!("field {number} comes after field 100: ");
+            assert!(line.contains(&said), "{line}");
+            assert!(!path("to").exists());
+        }
+    }
+    write(&[]).unwrap();
+    assert_eq!(in_one(&path("to")), stream(&[8, 20, 16, 3]));
+}
