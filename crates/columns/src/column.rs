@@ -14,7 +14,9 @@ use crate::fields::{Met, number};
 use crate::flat::Flat;
 use crate::leaf::{LeafValues, offsets, push_end};
 use crate::pending::Pending;
-use crate::shape::{MessageShape, Scalar, Shape, Slot, entries_field, entry_fields, item_field};
+use crate::shape::{
+    MessageShape, Scalar, Shape, Slot, entries_field, entry_fields, item_field, low,
+};
 use crate::source::Source;
 use crate::unit::Elements;
 
@@ -201,7 +203,8 @@ impl Values {
 }
 
 impl MapColumn {
-    /// Adds an entry to the map in the current row.
+    /// Adds an entry to the map in the current row. Leaves out an entry whose value is an enum number
+    /// that readers treat as an unknown field, since such an entry replaces no other.
     fn add(&mut self, source: Source<'_>, met: &Met) -> Result<()> {
         let mut entry = Entry {
             key: Pending::empty(),
@@ -217,7 +220,13 @@ impl MapColumn {
                 _ => {}
             }
         }
-        self.entries.push(entry);
+        let is_unknown = match &self.value {
+            Shape::Enum(names) => !names.is_known(low(entry.value.bits).cast_signed()),
+            _ => false,
+        };
+        if !(is_unknown && entry.value.is_there) {
+            self.entries.push(entry);
+        }
         Ok(())
     }
 
@@ -230,17 +239,14 @@ impl MapColumn {
             if superseded.contains(&at) {
                 continue;
             }
-            let is_taken = match &entry.value {
-                value if value.is_there => self.values.append(source, value)?,
-                _ if self.value.is_message() => self.values.append(source, &Pending::empty())?,
-                _ => {
-                    self.values.append_empty()?;
-                    true
+            match &entry.value {
+                value if value.is_there => self.values.append(source, value).map(drop),
+                _ if self.value.is_message() => {
+                    self.values.append(source, &Pending::empty()).map(drop)
                 }
-            };
-            if is_taken {
-                self.keys.append(source, &entry.key)?;
-            }
+                _ => self.values.append_empty(),
+            }?;
+            self.keys.append(source, &entry.key)?;
         }
         self.entries = entries;
         self.entries.clear();

@@ -71,6 +71,16 @@ impl EnumNames {
         self.default
     }
 
+    /// Returns true if protobuf parsers treat a number without a name as an unknown field.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Returns false if protobuf parsers treat a number of this enum as an unknown field.
+    pub(crate) fn is_known(&self, number: i32) -> bool {
+        !self.is_closed || self.places.contains_key(&number)
+    }
+
     /// Returns the index, in the dictionary, of a number's name. Returns `None` if the number has
     /// no name, and protobuf parsers would treat it as an unknown field.
     ///

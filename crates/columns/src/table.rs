@@ -259,7 +259,10 @@ impl Plan {
                     return Err(Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str()));
                 }
                 let shape = planner.scalar(kind).unwrap_or(Shape::Scalar(Scalar::Bytes));
-                fields.push(Field::new(value_name(query), shape.data_type(), false));
+                // A row whose value readers treat as an unknown field is null.
+                let is_nullable = matches!(&shape, Shape::Enum(names) if names.is_closed());
+                let field = Field::new(value_name(query), shape.data_type(), is_nullable);
+                fields.push(field);
                 Row::Value(shape)
             }
         };

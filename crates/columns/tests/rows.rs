@@ -236,17 +236,8 @@ fn an_unknown_number_of_a_closed_enum_does_not_replace_an_earlier_one() {
     assert_eq!(levels, expected);
 }
 
-#[test]
-fn a_map_entry_without_a_value_has_the_first_value_of_its_enum() {
-    let mut message = Vec::new();
-    put_field(&mut message, 1, b"\xa2\x1f\x02\x08\x07");
-    let item = all().fields().next().unwrap();
-    let item = item.kind().as_message().unwrap().clone();
-    let decoded = DynamicMessage::decode(item, &b"\xa2\x1f\x02\x08\x07"[..]).unwrap();
-    let moods = decoded.get_field_by_name("moods").unwrap();
-    let mut numbers = moods.as_map().unwrap().values();
-    assert_eq!(numbers.next(), Some(&Value::EnumNumber(3)));
-
+/// Returns the names of the moods of all items.
+fn moods(message: &[u8]) -> Vec<String> {
     let view = MessageView::of_plain(&message, ReadOptions::new().descriptor(all())).unwrap();
     let query = PathQuery::parse("item[*]", view.descriptor()).unwrap();
     let options = TableOptions::new().columns(["moods"]);
@@ -262,7 +253,46 @@ fn a_map_entry_without_a_value_has_the_first_value_of_its_enum() {
         Ok(())
     });
     read.unwrap();
-    assert_eq!(names, ["BRIGHT"]);
+    names
+}
+
+#[test]
+fn a_map_entry_without_a_value_has_the_first_value_of_its_enum() {
+    let mut message = Vec::new();
+    put_field(&mut message, 1, b"\xa2\x1f\x02\x08\x07");
+    let item = all().fields().next().unwrap();
+    let item = item.kind().as_message().unwrap().clone();
+    let decoded = DynamicMessage::decode(item, &b"\xa2\x1f\x02\x08\x07"[..]).unwrap();
+    let decoded = decoded.get_field_by_name("moods").unwrap();
+    let mut numbers = decoded.as_map().unwrap().values();
+    assert_eq!(numbers.next(), Some(&Value::EnumNumber(3)));
+    assert_eq!(moods(&message), ["BRIGHT"]);
+}
+
+#[test]
+fn a_map_entry_with_an_unknown_number_of_a_closed_enum_does_not_replace_an_earlier_one() {
+    let [known, other, unknown] = [3, 0, 99].map(|mood| [0xa2, 0x1f, 4, 8, 7, 0x10, mood]);
+    let mut message = Vec::new();
+    for item in [
+        [known, unknown].concat(),
+        [unknown, known].concat(),
+        unknown.to_vec(),
+        [known, other, unknown].concat(),
+    ] {
+        put_field(&mut message, 1, &item);
+    }
+    assert_eq!(moods(&message), ["BRIGHT", "BRIGHT", "DULL"]);
+}
+
+#[test]
+fn a_row_that_is_an_unknown_number_of_a_closed_enum_is_null() {
+    let mut message = Vec::new();
+    for item in [b"\x38\x02", b"\x38\x07", b"\x38\x01"] {
+        put_field(&mut message, 1, item);
+    }
+    let levels = rows_of(&message, "item[*].level", &TableOptions::new()).concat();
+    let expected = [Some("HIGH"), None, Some("LOW")].map(|name| name.map(str::to_owned));
+    assert_eq!(levels, expected);
 }
 
 #[test]
