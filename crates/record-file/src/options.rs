@@ -40,8 +40,9 @@ impl ReaderOptions {
     }
 
     /// Limits the memory for one chunk of records, in bytes. Neither the stored nor the decoded
-    /// chunk may be larger. Default: [`DEFAULT_MAX_CHUNK_MEMORY`]. A larger record in its own chunk
-    /// can still be streamed, or read into the caller's buffer.
+    /// chunk may be larger, nor the list of a simple chunk's records, at 8 bytes per record.
+    /// Default: [`DEFAULT_MAX_CHUNK_MEMORY`]. A larger record in its own chunk can still be
+    /// streamed, or read into the caller's buffer.
     #[must_use]
     pub const fn max_chunk_memory(mut self, bytes: u64) -> Self {
         self.max_chunk_memory = bytes;

@@ -100,6 +100,8 @@ pub(crate) fn record_ends(
     if (sizes.len() as u64) < num_records {
         return Err(Error::corrupt(begin, "fewer sizes than records"));
     }
+    // Sizes may be compressed to almost nothing, while each end takes eight bytes.
+    options.check_memory(begin, num_records.saturating_mul(size_of::<u64>() as u64))?;
     let mut ends = decoders.memory.take_ends();
     // Every record has at least one byte in `sizes`, as checked above, so the number of records
     // isn't a false claim.

@@ -2,6 +2,7 @@
 //! content.
 use record_file::{
     ChunkOffset, Error, ErrorKind, ReaderOptions, RecordFile, RecordPosition, RecordReader,
+    Sequential,
 };
 
 use crate::support::frame::{self, Frame, varint_of};
@@ -283,6 +284,27 @@ fn a_bomb_costs_no_more_than_it_claims() {
             std::io::copy(&mut stream, &mut std::io::sink()).unwrap(),
             size
         );
+    }
+}
+
+#[test]
+fn the_ends_of_records_count_toward_the_memory_of_a_chunk() {
+    let count: u64 = 200_000;
+    let zeros = vec![0; 200_000];
+    let data = compressed(
+        b'z',
+        (count, &compress(b'z', &zeros)),
+        (0, &compress(b'z', &[])),
+    );
+    assert!(data.len() < 1000);
+    let bytes = frame::file(&[Frame::new(b'r', count, 0, &data)]);
+    for (limit, fits) in [(8 * count, true), (8 * count - 1, false)] {
+        let options = ReaderOptions::new().max_chunk_memory(limit);
+        let mut reader = RecordReader::new(Sequential::new(&bytes[..]), options);
+        match reader.read_record() {
+            Ok(record) => assert!(fits && record == Some(&[][..])),
+            Err(error) => assert_eq!((error.kind(), fits), (ErrorKind::LimitExceeded, false)),
+        }
     }
 }
 
