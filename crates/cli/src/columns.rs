@@ -38,7 +38,7 @@ pub(crate) fn run(
     let query = PathQuery::parse(&args.path, input.descriptor());
     let query = query.map_err(|error| failed(&error).into_usage())?;
     if let Some(target) = target {
-        input.check_apart(target, None)?;
+        input.check_apart(target)?;
     }
     let view = input.typed_view().map_err(|error| failed(&error))?;
     let table = Table::new(view, &query, &member_names(), &args.columns.options());

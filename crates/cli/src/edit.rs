@@ -15,7 +15,7 @@ use crate::args::{EditArgs, EditingArgs, InsertArgs, RemoveArgs, StripArgs};
 use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::get;
-use crate::input::{Input, check_apart};
+use crate::input::Input;
 use crate::new_value;
 use crate::opening::Opening;
 use crate::output::Output;
@@ -135,7 +135,7 @@ impl<'a> Job<'a> {
     /// Opens a file that contains a new value.
     fn read(&mut self, file: &Path) -> Result<Arc<dyn ReadAt>, Failure> {
         let value = new_value::read(file)?;
-        self.values.push(file.to_owned());
+        self.values.extend(new_value::file(file));
         Ok(value.into())
     }
 
@@ -152,12 +152,12 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn run(&self, changes: Changes, output: &mut Output<'_>) -> Result<Exit, Failure> {
-        let (input, args) = (&self.input, self.args);
+    fn run(self, changes: Changes, output: &mut Output<'_>) -> Result<Exit, Failure> {
         let extension = self.extension();
+        let (args, input) = (self.args, &self.input.reading(self.values));
         rewrite::check_several(&args.out, input, extension)?;
         let asked = target_form::requested(args.form.to.as_deref(), input, &args.output)?;
-        check_apart(input.files().iter().chain(&self.values), &args.output)?;
+        input.check_apart(&args.output)?;
         let split = SplitOptions::new()
             .max_chunk_size(args.max_chunk_size)
             .value_chunk_size(args.value_chunk_size.0)
@@ -171,7 +171,7 @@ impl<'a> Job<'a> {
         let make = |target: &Path, force: bool| {
             let options = options.clone().force(force);
             edit(input, changes.clone(), target, &options)
-                .map_err(|error| self.failed(error.path().unwrap_or_default(), &error))
+                .map_err(|error| get::failure(input, error.path().unwrap_or_default(), &error))
         };
         let (path, mut report) =
             rewrite::place(input, &args.output, &args.out, extension, make, output)?;

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     let query = PathQuery::parse(text, input.descriptor());
     let query = query.map_err(|error| failed(&error).into_usage())?;
     if let Some(target) = target(args) {
-        input.check_apart(target, None)?;
+        input.check_apart(target)?;
     }
     let view = input.typed_view();
     view.and_then(|view| {
@@ -94,7 +94,7 @@ fn get_chunk(
         )));
     }
     if let Some(target) = target(args) {
-        input.check_apart(target, None)?;
+        input.check_apart(target)?;
     }
     let write = |sink: &mut dyn Write| {
         let copied = file
@@ -129,7 +129,7 @@ fn get_tensor(
     }
     let failed = |error: Error| Failure::of(input.path(), &error);
     if let Some(target) = target(args) {
-        input.check_apart(target, None)?;
+        input.check_apart(target)?;
     }
     let found = match args.format() {
         GetFormat::Npy => array(input, name),

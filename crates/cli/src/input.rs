@@ -45,6 +45,12 @@ impl Input {
         Ok(Input { opened, ..self })
     }
 
+    /// Adds files to the list of files from which the input is read.
+    pub(crate) fn reading(self, files: impl IntoIterator<Item = PathBuf>) -> Input {
+        let opened = self.opened.reading(files);
+        Input { opened, ..self }
+    }
+
     /// Returns the path of the file that contains the message or, if the message is assembled from
     /// several files, the argument.
     pub(crate) fn file(&self) -> &Path {
@@ -124,10 +130,9 @@ impl Input {
         )))
     }
 
-    /// Fails if the output `target` is a file of the input, or the file with the new `value`.
-    pub(crate) fn check_apart(&self, target: &Path, value: Option<&Path>) -> Result<(), Failure> {
-        let read = self.opened.files().iter().map(PathBuf::as_path);
-        check_apart(read.chain(value), target)
+    /// Fails if the output `target` is a file of the input.
+    pub(crate) fn check_apart(&self, target: &Path) -> Result<(), Failure> {
+        check_apart(self.opened.files(), target)
     }
 
     /// Fails if the type that a chunked file records differs from the requested type.

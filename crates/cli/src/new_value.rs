@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
@@ -82,4 +82,9 @@ pub(crate) fn read(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
     }
     place::check_file(with, &fs::metadata(with).map_err(failed)?)?;
     Ok(Box::new(File::open(with).map_err(failed)?))
+}
+
+/// Returns the path of the file with the new value; `None` for a stream, which is no file.
+pub(crate) fn file(with: &Path) -> Option<PathBuf> {
+    (!place::is_stream(with)).then(|| with.to_owned())
 }

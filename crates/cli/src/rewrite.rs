@@ -57,6 +57,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     place::check_single_standard([&args.file, with.unwrap_or(Path::new(""))])?;
     place::check_named(&args.output)?;
     let input = Opening::of(&args.reading, output.objects()).open(&args.file)?;
+    let input = input.reading(with.and_then(new_value::file));
     input.check_message()?;
     check_several(&args.out, &input, input.extension())?;
     let reading = input.reading_options();
@@ -70,7 +71,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
         }
         (None, with) => new_value::read(with.unwrap_or(Path::new("")))?.into(),
     };
-    input.check_apart(&args.output, with)?;
+    input.check_apart(&args.output)?;
     let asked = target_form::requested(args.form.to.as_deref(), &input, &args.output)?;
     let options = ReplaceOptions::new()
         .compression(args.compression)

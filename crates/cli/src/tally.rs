@@ -38,7 +38,7 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     let query = PathQuery::parse(&args.path, input.descriptor());
     let query = query.map_err(|error| failed(&error).into_usage())?;
     if let Some(target) = target {
-        input.check_apart(target, None)?;
+        input.check_apart(target)?;
     }
     let options = TallyOptions::new().sum(&args.tally.sum).by(&args.tally.by);
     let counted = input.typed_view().and_then(|view| {

@@ -247,7 +247,7 @@ fn check(input: &Input, root: Option<&MessageDescriptor>, args: &TreeArgs) -> Re
     }
     input.check_message()?;
     for target in args.html.iter().chain(&args.svg) {
-        input.check_apart(target, None)?;
+        input.check_apart(target)?;
     }
     Ok(())
 }

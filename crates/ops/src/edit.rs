@@ -422,6 +422,7 @@ impl EditReport {
             .threads(options.threads)
             .progress(options.progress.clone());
         let message = Source::from_spans(Arc::clone(&changed.message), descriptor.clone());
+        let message = message.read_from(input.files());
         let splitter = input.registry().splitter(descriptor.full_name());
         let written = splitter.write_with(message, prefix_of(&self.output), &splitting)?;
         self.output = written.path;

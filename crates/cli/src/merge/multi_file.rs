@@ -44,7 +44,7 @@ pub(super) fn run(
         input.write_to(output).map_err(failed)?;
         return Ok(Exit::Done);
     }
-    input.check_apart(args.output(), None)?;
+    input.check_apart(args.output())?;
     let written = input.write_file_with(args.output(), args.force);
     let output_bytes = written.map_err(failed)?;
     warn(args.output(), output_bytes, input, output);

@@ -308,6 +308,29 @@ fn what_is_beside_the_output_in_the_other_form_stays_as_it_is() {
 }
 
 #[test]
+fn the_input_is_not_overwritten_by_any_name_of_it() {
+    let dir = Dir::new();
+    let [_, file] = both(&dir, &["a", "b"]);
+    let (before, files) = (fs::read(&file).unwrap(), dir.files());
+    for name in [file.clone(), file.with_extension("")] {
+        for what in [&["strip", "--over", "1MiB"][..], &["remove", "node[0]"]] {
+            let (verb, rest) = what.split_first().unwrap();
+            let args: [&dyn AsRef<Path>; 7] =
+                [verb, &file, &"-o", &name, &"--message", &GRAPH, &"--force"];
+            let rest = rest.iter().map(|arg| arg as &dyn AsRef<Path>);
+            let error = run_all(args.into_iter().chain(rest)).failed(Exit::Usage);
+            assert!(error.contains("refusing to overwrite the input"), "{error}");
+            assert!(
+                fs::read(&file).unwrap() == before,
+                "{verb} {}",
+                name.display()
+            );
+            assert_eq!(dir.files(), files);
+        }
+    }
+}
+
+#[test]
 fn a_stripped_model_keeps_its_paths_and_loses_what_is_large() {
     let dir = Dir::new();
     let model = fixture("functions_consts");

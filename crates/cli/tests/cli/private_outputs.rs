@@ -14,6 +14,9 @@ use crate::support::{Dir, fixture};
 const NODE: &str = "meta_graphs[0].graph_def.node[1]";
 const NODE_NAME: &str = "meta_graphs[0].graph_def.node[1].name";
 
+/// Path of a list of strings in the model.
+const TAGS: &str = "meta_graphs[0].meta_info_def.tags";
+
 /// File with a private key for signing.
 const P256: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -134,16 +137,13 @@ const WRITING: &[&[&str]] = &[
         "replace.pb",
     ],
     &["remove", "model", NODE, "-o", "remove"],
-    &[
-        "insert",
-        "model",
-        "meta_graphs[0].meta_info_def.tags",
-        "--value",
-        "gpu",
-        "-o",
-        "insert",
-    ],
+    &["insert", "model", TAGS, "--value", "gpu", "-o", "insert"],
+    &["insert", "small", TAGS, "--value", "gpu", "-o", "i2.cpb"],
     &["strip", "model", "--tensors", "-o", "strip"],
+    &["strip", "small", "--tensors", "-o", "strip2"],
+    &["remove", "small", NODE, "-o", "remove2.cpb"],
+    &["remove", "m.onnx", "graph.name", "-o", "remove3.cpb"],
+    &["edit", "small", "--remove", NODE, "-o", "edit2.cpb"],
     &[
         "edit",
         "model/saved_model.pb",
@@ -215,13 +215,12 @@ fn prepared() -> Dir {
     dir
 }
 
-#[test]
-fn no_command_makes_a_file_more_readable_than_what_it_is_made_from() {
-    let dir = prepared();
+/// Runs commands, and returns a line for each new file that others than its owner can read.
+fn open_files(dir: &Dir, commands: &[&[&str]]) -> Vec<String> {
     let mut known: BTreeSet<String> = dir.files().into_iter().collect();
     let mut open = Vec::new();
-    for args in WRITING {
-        let ran = ran(&dir, args);
+    for args in commands {
+        let ran = ran(dir, args);
         let now: BTreeSet<String> = dir.files().into_iter().collect();
         let new: Vec<&String> = now.difference(&known).collect();
         assert!(
@@ -237,6 +236,35 @@ fn no_command_makes_a_file_more_readable_than_what_it_is_made_from() {
         }
         known = now;
     }
+    open
+}
+
+#[test]
+fn no_command_makes_a_file_more_readable_than_what_it_is_made_from() {
+    let open = open_files(&prepared(), WRITING);
+    assert!(open.is_empty(), "{}", open.join("\n"));
+}
+
+#[test]
+fn no_command_makes_a_new_value_more_readable_than_the_file_that_it_is_read_from() {
+    let dir = prepared();
+    for file in dir.files().iter().filter(|file| *file != "name") {
+        fs::set_permissions(dir.path(file), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let inserted = format!("{TAGS}=name");
+    let replaced = format!("{NODE_NAME}=name");
+    let (pb, tags, name) = ("model/saved_model.pb", &*inserted, &*replaced);
+    let commands: &[&[&str]] = &[
+        &["insert", "small", TAGS, "--with", "name", "-o", "a.cpb"],
+        &["insert", pb, TAGS, "--with", "name", "-o", "b.pb"],
+        &["insert", "model", TAGS, "--with", "name", "-o", "c"],
+        &["edit", "small", "--insert-with", tags, "-o", "d.cpb"],
+        &["edit", pb, "--replace-with", name, "-o", "e.pb"],
+        &["replace", pb, NODE_NAME, "--with", "name", "-o", "f.pb"],
+    ];
+    let mut open = open_files(&dir, commands);
+    // The other files of a folder are copied, and contain nothing of the value.
+    open.retain(|line| !line.contains("c/fingerprint.pb"));
     assert!(open.is_empty(), "{}", open.join("\n"));
 }
 
