@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use record_file::{Compression, CompressionKind, DEFAULT_ZSTD_LEVEL};
+use record_file::{Compression, CompressionKind, DEFAULT_MAX_WINDOW_LOG, DEFAULT_ZSTD_LEVEL};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -105,12 +105,24 @@ format!(
 }
 
 impl ChunkCompression {
-    /// Fails with [`ErrorKind::InvalidConfig`] if a level or a window is out of range.
+    /// Fails with [`ErrorKind::InvalidConfig`] if a level or a window is out of range, or a window
+    /// is larger than readers accept.
     pub(crate) fn validate(self) -> Result<()> {
-        let compression = self.for_trailer().validate();
-        compression.map_err(|error| {
+        let compression = self.for_trailer();
+        compression.validate().map_err(|error| {
             Error::new(ErrorKind::InvalidConfig, error.to_string()).with_source(error)
-        })
+        })?;
+        if let Compression::Zstd { window_log, .. } | Compression::Brotli { window_log, .. } =
+            compression
+            && let Some(log) = window_log
+            && log > DEFAULT_MAX_WINDOW_LOG
+        {
+            let message = format!(
+                "window_log {log} is larger than readers accept: at most {DEFAULT_MAX_WINDOW_LOG}"
+            );
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        Ok(())
     }
 
     /// Returns the compression for the trailer, which isn't probed: its tags and paths compress

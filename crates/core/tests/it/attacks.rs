@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::merge_support::file::cpb;
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{Chunked, cat, int, len};
-use proto_splitter_core::edit::salvage;
+use proto_splitter_core::edit::{RewriteOptions, recompress_to_file, salvage};
 use proto_splitter_core::merge::{DEFAULT_MAX_FILES, Limits, Merger, ReadOptions};
 use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::progress::Progress;
@@ -107,6 +107,32 @@ fn the_pieces_of_a_submessage_are_limited_in_different_fields_together() {
         let is_limit = refused.is_err_and(|error| error.kind() == ErrorKind::LimitExceeded);
         assert_eq!(is_limit, is_refused);
     }
+}
+
+#[test]
+fn a_window_that_readers_would_refuse_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let message = len(8, vec![7; 5000]);
+    let with = |records: &str| {
+        let options = SplitOptions::new().max_chunk_size(1000);
+        options.records(records.parse().unwrap())
+    };
+    for kind in ["zstd", "brotli"] {
+        let most = with(&format!("{kind},window_log:27"));
+        let written = split(message.clone(), &folder.path().join(kind), &most).unwrap();
+        let refused = with(&format!("{kind},window_log:28"));
+        let target = folder.path().join("refused");
+        let splitting = split(message.clone(), &target, &refused).map(drop);
+        let rewriting = RewriteOptions::new().compression(refused.get_compression());
+        let file = ChunkedFile::open(&written).unwrap();
+        let rewriting = recompress_to_file(&file, &target, &rewriting).map(drop);
+        for error in [splitting.unwrap_err(), rewriting.unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+            let expected = "window_log 28 is larger than readers accept: at most 27";
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
 #[test]
