@@ -180,17 +180,11 @@ impl Verification {
             ErrorKind::InvalidConfig => Vec::new(),
             _ => vec![error],
         });
-        for problem in found {
-            // Damage that the checksums have shown isn't reported again.
-            let is_known = |known: &Error| {
-                problem.chunk().is_some()
-                    && known.chunk() == problem.chunk()
-                    && known.kind() == problem.kind()
-            };
-            if !self.problems.iter().any(is_known) {
-                self.problems.push(problem);
-            }
-        }
+        // Damage that the checksums have shown isn't reported again.
+        let damage = |problem: &Error| Some((problem.chunk()?, problem.kind()));
+        let mut known: HashSet<_> = self.problems.iter().filter_map(damage).collect();
+        let is_new = |problem: &Error| damage(problem).is_none_or(|damage| known.insert(damage));
+        self.problems.extend(found.into_iter().filter(is_new));
     }
 }
 

@@ -5,11 +5,13 @@ use std::num::NonZeroUsize;
 
 use crate::merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
 use crate::merge_support::{Chunked, cat, int, len, sample};
+use proto_splitter_core::Error;
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::merge::{ChunkStore, Limits, MergeCheck, ReadOptions};
 use proto_splitter_core::part_work::{
     no_way_to_others, open_sources, verify_part, verify_parts_together,
 };
+use proto_splitter_core::proto::chunk_metadata::MerkleTree;
 use record_file::Compression;
 
 #[test]
@@ -87,6 +89,31 @@ fn verify_counts_a_long_slice_while_it_reads_it_once() {
         let read = counted.take(0..size);
         assert!(read < size + size / 10, "{read} of {size} bytes");
     }
+}
+
+#[test]
+fn verify_reports_each_of_many_damaged_chunks_once() {
+    const DAMAGED: usize = 100_000;
+    let mut chunked = Chunked::marked().base(len(1, "one"));
+    for _ in 0..DAMAGED {
+        chunked = chunked.message("", len(1, "two")).slice_of(1);
+    }
+    let bytes = cpb_with(&chunked, ALONE, |m| {
+        for damaged in &mut m.chunks[1..] {
+            damaged.crc32c = Some(5);
+        }
+        m.merkle_tree = Some(MerkleTree {
+            chunks: vec![7; 32].into(),
+            metadata: vec![7; 32].into(),
+            nodes_offset: 0,
+        });
+    });
+    let file = ChunkedFile::from_source(bytes, &Limits::default()).unwrap();
+    let report = file.verify(&ReadOptions::new());
+    let of_chunks = report.problems().iter().filter_map(Error::chunk);
+    assert_eq!(of_chunks.count(), DAMAGED);
+    // The metadata and the nodes don't match either.
+    assert_eq!(report.problems().len(), DAMAGED + 2);
 }
 
 #[test]
