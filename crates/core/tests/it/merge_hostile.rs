@@ -506,3 +506,14 @@ fn junk_that_parses_never_panics() {
         }
     }
 }
+
+#[test]
+fn many_values_that_are_put_in_are_planned_at_once() {
+    let mut chunked = Chunked::unmarked().base([]);
+    for number in 1..=200_000 {
+        chunked = chunked.bytes(&number.to_string(), "");
+    }
+    let merged = chunked.merge_with(&ReadOptions::new().assume_plain(true));
+    let expected: Vec<u8> = (1..=200_000).flat_map(|number| len(number, "")).collect();
+    assert!(merged.unwrap() == expected);
+}

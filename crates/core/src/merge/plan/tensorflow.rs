@@ -192,7 +192,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         let number = step.field;
         let part = match &step.select {
             Select::Field => {
-                self.end_later(node, step);
+                self.end_later(node, step, child);
                 field
             }
             Select::Index(index) => {
@@ -232,9 +232,12 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         Ok(())
     }
 
-    /// If `step` sets a member of a oneof, resets the state of the members that come later in merge
-    /// order, since setting one member clears the others.
-    fn end_later(&mut self, node: NodeId, step: &Step) {
+    /// If `step`, which leads to `child`, sets a member of a oneof, resets the state of the members
+    /// that come later in merge order, since setting one member clears the others.
+    fn end_later(&mut self, node: NodeId, step: &Step, child: NodeId) {
+        if self.types.of(child).oneof.is_empty() {
+            return;
+        }
         let tree = self.tree;
         let children = tree.children(node);
         let from = children.partition_point(|&child| tree.step(child) < step);
