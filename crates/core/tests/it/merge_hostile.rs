@@ -508,6 +508,22 @@ fn junk_that_parses_never_panics() {
 }
 
 #[test]
+fn many_entries_with_one_key_and_many_paths_into_it_are_planned_at_once() {
+    let entry = len(1, len(1, "k"));
+    let mut chunked = Chunked::unmarked().base(entry.repeat(200_000));
+    for number in 1..=18_000 {
+        chunked = chunked.bytes(&format!("1[\"k\"].{number}"), "");
+    }
+    let options = ReadOptions::new();
+    let error = chunked.merge_with(&options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SchemaNeeded, "{error}");
+    let merged = chunked.merge_with(&options.assume_plain(true)).unwrap();
+    let values = (1..=18_000).flat_map(|number| len(number, ""));
+    let last = cat([len(1, "k"), len(2, values.collect::<Vec<_>>())]);
+    assert!(merged == [entry.repeat(199_999), len(1, last)].concat());
+}
+
+#[test]
 fn many_values_that_are_put_in_are_planned_at_once() {
     let mut chunked = Chunked::unmarked().base([]);
     for number in 1..=200_000 {

@@ -58,6 +58,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         let frame = self.levels.last().and_then(|level| level.frame.clone());
         let entry = Occurrence::new(self.in_use, frame.as_ref(), &field);
         let inner = entry.inner_frame();
+        self.planner.list(node, child);
         self.planner.states[child.index()].entry = Some(Box::new(entry));
         self.remember(node, &field)?;
         if field.value.is_empty() {

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
-use std::mem::discriminant;
+use std::mem::{self, discriminant};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -265,6 +265,8 @@ pub(in crate::merge) struct TargetField {
     pub(in crate::merge) wire: Option<WireType>,
     /// Number of elements found so far.
     pub(in crate::merge) count: u64,
+    /// True if the [`Found`] of the message that contains the field lists this field.
+    is_listed: bool,
 }
 
 impl TargetField {
@@ -290,6 +292,21 @@ pub(in crate::merge) struct NodeState {
     pub(in crate::merge) empties: u64,
     /// Extent and fields of the message, if chunks may be inserted among its fields.
     pub(in crate::merge) content: Option<Box<Content>>,
+    /// The fields and children found in the message; `None` if none was found.
+    found: Option<Box<Found>>,
+    /// True if the parent node's [`Found`] lists this node.
+    pub(in crate::merge) is_listed: bool,
+}
+
+/// The parts of a message that were found since its state was last reset. A reset visits only these
+/// parts: a message can be reset once for each of its occurrences, and paths can lead to many parts
+/// that none of the occurrences contains.
+#[derive(Debug, Default)]
+struct Found {
+    /// Indices of the fields that paths lead into.
+    wants: Vec<usize>,
+    /// The children that have a piece or a map entry.
+    children: Vec<NodeId>,
 }
 
 /// The state of a message into which chunks or fields may be inserted.
@@ -337,7 +354,34 @@ impl NodeState {
 
     pub(in crate::merge) fn want_mut(&mut self, number: FieldNumber) -> Option<&mut TargetField> {
         let at = self.wants.binary_search_by_key(&number.0, |w| w.number);
-        at.ok().map(|at| &mut self.wants[at])
+        let at = at.ok()?;
+        let want = &mut self.wants[at];
+        if !mem::replace(&mut want.is_listed, true) {
+            self.found.get_or_insert_default().wants.push(at);
+        }
+        Some(want)
+    }
+
+    /// Adds a child to the list of those that have a piece or a map entry.
+    pub(in crate::merge) fn list(&mut self, child: NodeId) {
+        self.found.get_or_insert_default().children.push(child);
+    }
+
+    /// Resets the fields that paths lead into. Returns the children that have a piece or a map
+    /// entry, and empties their list.
+    pub(in crate::merge) fn reset_wants(&mut self) -> Vec<NodeId> {
+        let Some(found) = &mut self.found else {
+            return Vec::new();
+        };
+        for at in found.wants.drain(..) {
+            let want = &mut self.wants[at];
+            want.is_listed = false;
+            want.count = 0;
+            if let TargetValues::Indexed(passed) = &mut want.wanted {
+                *passed = 0;
+            }
+        }
+        mem::take(&mut found.children)
     }
 
     /// Starts another piece of the message's content, from `begin` to `end`.
@@ -407,6 +451,7 @@ fn wants(tree: &ChunkTree, children: &[NodeId], types: &NodeTypes) -> Result<Box
             wanted,
             wire: None,
             count: 0,
+            is_listed: false,
         });
         start = end;
     }

@@ -1,5 +1,7 @@
 //! The planner's state: the chunks, the state of every node, and the segments so far.
 
+use std::mem;
+
 use prost_reflect::MessageDescriptor;
 
 use super::node_state::{LastFields, NodeState, Occurrence, TargetValues};
@@ -57,6 +59,15 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         self.segments.new_use(chunk, 0..size)
     }
 
+    /// Lists a child of `node` of which a piece or a map entry was found, for
+    /// [`forget`](Self::forget).
+    #[inline]
+    pub(in crate::merge) fn list(&mut self, node: NodeId, child: NodeId) {
+        if !mem::replace(&mut self.state(child).is_listed, true) {
+            self.state(node).list(child);
+        }
+    }
+
     /// Resets the state of the oneof members that `field` clears. `field` is in the message at
     /// `node`, and the type of this message determines the oneofs.
     pub(in crate::merge) fn end_others(&mut self, node: NodeId, field: &Field) {
@@ -81,11 +92,13 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
     /// placeholder of a chunk, so more than one is an error, even if a later value replaced the
     /// first.
     pub(in crate::merge) fn forget(&mut self, forgotten: NodeId) {
-        let tree = self.tree;
         let mut open = vec![forgotten];
         while let Some(node) = open.pop() {
             let counts = self.marked && node == forgotten;
             let state = self.state(node);
+            if node != forgotten {
+                state.is_listed = false;
+            }
             if !state.is_present() && state.entry.is_none() {
                 continue;
             }
@@ -99,13 +112,7 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
             if !counts {
                 state.empties = 0;
             }
-            for want in &mut state.wants {
-                want.count = 0;
-                if let TargetValues::Indexed(passed) = &mut want.wanted {
-                    *passed = 0;
-                }
-            }
-            open.extend(tree.children(node));
+            open.extend(state.reset_wants());
         }
     }
 

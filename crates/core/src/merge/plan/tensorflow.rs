@@ -161,6 +161,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             body,
         };
         self.put_new(node, step, child, field)?;
+        self.list(node, child);
         self.state(child).open(at.clone(), at);
         Ok(())
     }

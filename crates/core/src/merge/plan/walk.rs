@@ -445,6 +445,10 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         mut field: Field,
     ) -> Result<()> {
         let frame = self.levels.last().and_then(|level| level.frame.clone());
+        // The value of a map entry was listed when its entry was found.
+        if let Some(above) = above {
+            self.planner.list(above, child);
+        }
         let state = &mut self.planner.states[child.index()];
         let descends = state.descends();
         let occurrence = Occurrence::new(self.in_use, frame.as_ref(), &field);
