@@ -54,7 +54,8 @@ pub(crate) fn run_strip(args: &StripArgs, output: &mut Output<'_>) -> Result<Exi
     let strip = Strip::new()
         .values_over(args.what.over)
         .tensors(args.what.tensors);
-    job.run(strip.added_to(Changes::new(), &job.input), output)
+    let changes = strip.added_to(Changes::new(), &job.input);
+    job.run(changes, output)
 }
 
 pub(crate) fn run_edit(args: &EditArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
