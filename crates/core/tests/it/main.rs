@@ -24,6 +24,7 @@ mod extended;
 mod extended_files;
 mod extents;
 mod fuzzed;
+mod hostile_messages;
 mod huge_value;
 mod lazy;
 mod merge_ambiguous;

@@ -25,6 +25,10 @@ pub(super) struct Search<'a, I> {
     memory: usize,
     /// True if the tensors in `found` aren't in the order of their bytes.
     is_unordered: bool,
+    /// True inside a singular message that is searched with all its occurrences. There, no singular
+    /// field is searched before all its occurrences are known: searching fields twice at every
+    /// level would take exponential time.
+    defers: bool,
 }
 
 /// A tensor found in the message.
@@ -75,6 +79,7 @@ impl<'a, I: Input> Search<'a, I> {
             found: Vec::new(),
             memory: 0,
             is_unordered: false,
+            defers: false,
         }
     }
 
@@ -131,10 +136,11 @@ impl<'a, I: Input> Search<'a, I> {
         let mut counts: HashMap<u32, u64> = HashMap::new();
         let mut entries: HashMap<(u32, MapKey), Range<usize>> = HashMap::new();
         let mut singular: Vec<Singular> = Vec::new();
-        // If the message is in one piece, its singular fields are searched immediately. Otherwise a
-        // singular field may continue in another piece, and with it the indices of repeated fields
-        // inside it, so singular fields are searched last, with all their occurrences.
-        let in_one = pieces.len() == 1;
+        // If the message is in one piece, its singular fields are usually searched immediately.
+        // Otherwise a singular field may continue in another piece, and with it the indices of
+        // repeated fields inside it, so singular fields are searched last, with all their
+        // occurrences.
+        let in_one = pieces.len() == 1 && !self.defers;
         for piece in pieces {
             self.cursor.set_range(piece.clone());
             while let Some(field) = self.next()? {
@@ -204,6 +210,7 @@ impl<'a, I: Input> Search<'a, I> {
             }
         }
         singular.retain(|one| !in_one || !one.more.is_empty());
+        let defers = std::mem::replace(&mut self.defers, true);
         for one in singular {
             self.is_unordered = true;
             let Some(way) = known.fields.get(&one.number) else {
@@ -216,6 +223,7 @@ impl<'a, I: Input> Search<'a, I> {
             let pieces = [vec![one.first], one.more].concat();
             self.below(step, &pieces, way.target, levels)?;
         }
+        self.defers = defers;
         Ok(())
     }
 

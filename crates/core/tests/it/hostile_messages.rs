@@ -1,0 +1,36 @@
+//! Tests with untrusted messages: small ones don't use up time.
+
+use crate::merge_support::schema::descriptor;
+use crate::merge_support::{cat, group, int, len};
+use proto_splitter_core::merge::ReadOptions;
+use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule, tensors_in};
+use proto_splitter_core::view::MessageView;
+
+/// Number of nested messages. If each level doubled the time, the last would never be reached.
+const LEVELS: usize = 40;
+
+const GROUPS: TensorRule = TensorRule {
+    shape: ShapeRule::Sizes(12),
+    content: 8,
+    elements: &[ElementRule::new(1, DType::U8, 12)],
+    ..TensorRule::new("t.G", 1)
+};
+
+fn view(message: &Vec<u8>) -> MessageView<'_> {
+    MessageView::of_plain(message, ReadOptions::new().descriptor(descriptor())).unwrap()
+}
+
+#[test]
+fn tensors_below_messages_that_each_come_in_two_pieces_are_listed_at_once() {
+    let tensor = group(33, cat([int(1, 1), len(8, b"ab"), len(12, [2])]));
+    // Each message contains the next as an element, so that the next is in one piece again.
+    let listed = |more: &[u8]| {
+        let message = (0..LEVELS).fold(tensor.clone(), |below, _| {
+            cat([len(9, len(10, below)), more.to_vec()])
+        });
+        tensors_in(&view(&message), &[&GROUPS]).unwrap()
+    };
+    let expected = listed(&[]);
+    assert_eq!(expected.len(), 1);
+    assert_eq!(listed(&len(9, [])), expected);
+}
