@@ -79,6 +79,10 @@ pub struct Canonical<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
     schema: Schema,
     progress: Progress,
+    /// True inside a singular message that is planned with all its pieces. There, no singular
+    /// message is planned before all its pieces are known: planning messages twice at every level
+    /// would take exponential time.
+    defers: bool,
 }
 
 impl<'a> Canonical<'a> {
@@ -90,6 +94,7 @@ impl<'a> Canonical<'a> {
             cursor: WireCursor::new(SourceInput::new(source, size)),
             schema: Schema::default(),
             progress: Progress::default(),
+            defers: false,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{cat, group, int, len};
+use proto_splitter_core::canonical::{Canonical, Edits};
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule, tensors_in};
 use proto_splitter_core::view::MessageView;
@@ -33,4 +34,19 @@ fn tensors_below_messages_that_each_come_in_two_pieces_are_listed_at_once() {
     let expected = listed(&[]);
     assert_eq!(expected.len(), 1);
     assert_eq!(listed(&len(9, [])), expected);
+}
+
+#[test]
+fn the_canonical_form_of_messages_that_each_come_in_two_pieces_is_planned_at_once() {
+    let more = cat([int(1, 7), len(9, int(1, 5))]);
+    let source = (0..LEVELS).fold(int(2, 4), |below, _| cat([len(9, below), more.clone()]));
+    let mut canonical = Canonical::new(&source, source.len() as u64);
+    let whole = canonical.whole();
+    let plan = canonical.message(&descriptor(), &whole, &Edits::none());
+    let mut written = Vec::new();
+    canonical.write(&plan.unwrap(), &mut written).unwrap();
+    // Each nested message has the value from its second piece, and the outermost has its own.
+    let innermost = cat([int(1, 5), int(2, 4)]);
+    let below = (1..LEVELS).fold(innermost, |below, _| cat([int(1, 5), len(9, below)]));
+    assert!(written == cat([int(1, 7), len(9, below)]));
 }

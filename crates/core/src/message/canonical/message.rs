@@ -22,9 +22,12 @@ enum Bucket {
     /// The last value of a bytes or string field.
     Bytes(Field),
     Message {
+        shape: ShapeId,
         pieces: Vec<Range<u64>>,
-        /// The plan for the message's first piece, and the piece's field in the source.
-        first: (Plan, Field),
+        /// The message's first piece in the source.
+        first: Field,
+        /// The plan for the message; `None` if it has to be planned when all pieces are known.
+        content: Option<Plan>,
     },
     /// Elements of an unpacked repeated field, each with its tag.
     List(Plan),
@@ -156,19 +159,26 @@ impl Canonical<'_> {
     ) -> Result<()> {
         let number = field.number.0;
         let nothing = || Bucket::Message {
+            shape,
             pieces: Vec::new(),
-            first: (Plan::default(), field.clone()),
+            first: field.clone(),
+            content: None,
         };
-        let Bucket::Message { pieces, first } = buckets.of(number, nothing) else {
+        let Bucket::Message {
+            pieces, content, ..
+        } = buckets.of(number, nothing)
+        else {
             return Err(contradiction(field));
         };
         pieces.push(field.value.clone());
-        if pieces.len() == 1 {
+        *content = if pieces.len() == 1 && !self.defers {
             // Plans the first piece now, while the source is positioned here.
             let none = Edits::none();
             let edits = edits.of_field(number).unwrap_or(&none);
-            first.0 = self.plan(shape, &pieces[..], edits, depth)?;
-        }
+            Some(self.plan(shape, &pieces[..], edits, depth)?)
+        } else {
+            None
+        };
         Ok(())
     }
 
@@ -222,17 +232,25 @@ impl Canonical<'_> {
             Bucket::Number(scalar, bits, field) => self.put_number(scalar, bits, &field, plan)?,
             Bucket::Bytes(field) if field.value.is_empty() && !presence => {}
             Bucket::Bytes(field) => plan.put_field(field.number, &span(&field), Some(&field)),
-            Bucket::Message { pieces, first } => {
-                let (mut content, field) = first;
-                if let (2.., Some(known)) = (pieces.len(), known)
-                    && let Form::Singular(Value::Message(shape)) = known.form
-                {
-                    let none = Edits::none();
-                    let edits = edits.of_field(number).unwrap_or(&none);
-                    content = self.plan(shape, &pieces, edits, depth)?;
-                }
-                let was = (pieces.len() == 1).then_some(&field);
-                plan.put_field(field.number, &content, was);
+            Bucket::Message {
+                shape,
+                pieces,
+                first,
+                content,
+            } => {
+                let content = match content {
+                    Some(content) => content,
+                    None => {
+                        let none = Edits::none();
+                        let edits = edits.of_field(number).unwrap_or(&none);
+                        let defers = std::mem::replace(&mut self.defers, true);
+                        let planned = self.plan(shape, &pieces, edits, depth);
+                        self.defers = defers;
+                        planned?
+                    }
+                };
+                let was = (pieces.len() == 1).then_some(&first);
+                plan.put_field(first.number, &content, was);
             }
             Bucket::List(list) => plan.append(&list),
             Bucket::Packed(run, _) if run.is_empty() => {}
