@@ -49,6 +49,8 @@ use walk::{Sides, Walk, first_byte};
 /// # Errors
 ///
 /// Damage in the chunks or bytes of either message;
+/// [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if a compared message breaks the
+/// wire format, or a map has a key that isn't UTF-8;
 /// [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded) if messages nest deeper than the
 /// first view's [`max_message_depth`](crate::merge::Limits::max_message_depth).
 pub fn compare(

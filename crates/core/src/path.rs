@@ -44,7 +44,7 @@ pub(crate) use key_codec::{
 };
 pub use levels::QueryLevel;
 pub(crate) use map_entry::{
-    LARGEST_HELD_ENTRY, MapEntry, is_closed, key_codec, parse_entry, with_key,
+    LARGEST_HELD_ENTRY, MapEntry, is_closed, key_codec, parse_entry, valid_key, with_key,
 };
 pub use map_key::MapKey;
 pub use query::PathQuery;

@@ -7,7 +7,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 
 use super::difference::{Difference, DifferenceKind, is_implicit};
 use super::elements::{Numbers, Occurrences, Runs, Slot, index, number, shown};
-use crate::path::{FieldPath, FieldRef, KeyForm, MapKey, Step, key_codec, with_key};
+use crate::path::{FieldPath, FieldRef, MapKey, Step, key_codec, valid_key};
 use crate::progress::Meter;
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
@@ -328,8 +328,9 @@ impl<'a> Walk<'a> {
             return self.raw(sides, field.number(), a, b, depth);
         };
         let value = entry.map_entry_value_field();
-        let of_a = entries(&mut sides.a, field, a)?;
-        let mut of_b = entries(&mut sides.b, field, b)?;
+        let located = |error: Error| error.at_path(self.path.join(Step::field(field.number())));
+        let of_a = entries(&mut sides.a, field, a).map_err(located)?;
+        let mut of_b = entries(&mut sides.b, field, b).map_err(located)?;
         let mut pairs: BTreeMap<MapKey, (Option<Field>, Option<Field>)> = BTreeMap::new();
         for (key, a) in of_a {
             let b = of_b.remove(&key);
@@ -473,7 +474,7 @@ fn entries<I: Input>(
     let mut occurrences = Occurrences::of(runs);
     let mut entries = BTreeMap::new();
     while let Some(entry) = occurrences.next(cursor)? {
-        let key = with_key(cursor, &entry, KeyForm::Typed(codec), |key| codec.key(key))?;
+        let key = valid_key(cursor, &entry, codec)?;
         entries.insert(key, entry);
     }
     Ok(entries)

@@ -104,6 +104,26 @@ pub(crate) fn with_key<I: Input, T>(
     Ok(look(EntryKey::of_value(wire_type, cursor.bytes(value)?)))
 }
 
+/// Returns the key of a map entry.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`] if the key isn't UTF-8: a path can't contain such a key, and
+/// different keys would be the same in it. Protobuf parsers also refuse such a message.
+pub(crate) fn valid_key<I: Input>(
+    cursor: &mut WireCursor<I>,
+    entry: &Field,
+    codec: KeyCodec,
+) -> Result<MapKey> {
+    let key = with_key(cursor, entry, KeyForm::Typed(codec), |key| {
+        (!key.is_invalid_text()).then(|| codec.key(key))
+    })?;
+    key.ok_or_else(|| {
+        let message = "the map has a key that is not UTF-8";
+        Error::new(ErrorKind::InvalidMessage, message)
+    })
+}
+
 /// Returns the next field of a map entry whose remaining bytes are `rest`; `None` at the entry's
 /// end.
 fn hop<I: Input>(cursor: &mut WireCursor<I>, rest: Range<u64>) -> Result<Option<Field>> {

@@ -1,8 +1,11 @@
-//! Tests with untrusted messages: small ones don't use up time.
+//! Tests with untrusted messages: small ones don't use up time, and different ones aren't taken for
+//! equal.
 
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{cat, group, int, len};
+use proto_splitter_core::ErrorKind;
 use proto_splitter_core::canonical::{Canonical, Edits};
+use proto_splitter_core::compare::compare;
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule, tensors_in};
 use proto_splitter_core::view::MessageView;
@@ -49,4 +52,19 @@ fn the_canonical_form_of_messages_that_each_come_in_two_pieces_is_planned_at_onc
     let innermost = cat([int(1, 5), int(2, 4)]);
     let below = (1..LEVELS).fold(innermost, |below, _| cat([int(1, 5), len(9, below)]));
     assert!(written == cat([int(1, 7), len(9, below)]));
+}
+
+#[test]
+fn maps_with_keys_that_are_not_text_are_never_equal() {
+    for keys in [[&[0xfe][..], &[0xff]], [&[0xfe], &[0xfe, 0x80]]] {
+        for field in [13, 21] {
+            let [a, b] = keys.map(|key| len(9, len(field, cat([len(1, key), len(2, [])]))));
+            for (a, b) in [(&a, &b), (&cat([a.clone(), b.clone()]), &b)] {
+                let error = compare(&view(a), &view(b), 10).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidMessage);
+                let text = format!("9.{field}: the map has a key that is not UTF-8");
+                assert_eq!(error.to_string(), text);
+            }
+        }
+    }
 }

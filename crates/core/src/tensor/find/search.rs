@@ -8,7 +8,7 @@ use prost_reflect::MessageDescriptor;
 use super::super::decode::TensorHeader;
 use super::super::{Location, TensorRule};
 use super::{LONGEST_NAME, MAX_LIST_MEMORY, Many, PlacedTensor, TypeOnTheWay, Types};
-use crate::path::{FieldPath, KeyCodec, KeyForm, MapKey, Select, Step, with_key};
+use crate::path::{FieldPath, KeyCodec, MapKey, Select, Step, valid_key};
 use crate::view::size_tree::MemberFields;
 use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
@@ -275,17 +275,10 @@ impl<'a, I: Input> Search<'a, I> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if the key isn't UTF-8: a path can't contain such a key, so
-    /// the tensor could not be read at its path. Protobuf parsers also refuse such a message.
+    /// [`ErrorKind::InvalidMessage`] if the key isn't UTF-8, since the tensor could not be read at
+    /// its path.
     fn entry(&mut self, field: &Field, codec: KeyCodec) -> Result<(MapKey, Vec<Range<u64>>)> {
-        let key = with_key(&mut self.cursor, field, KeyForm::Typed(codec), |key| {
-            (!key.is_invalid_text()).then(|| codec.key(key))
-        })?;
-        let key = key.ok_or_else(|| {
-            let error = Error::new(
-                ErrorKind::InvalidMessage,
-                "the map has a key that is not UTF-8",
-            );
+        let key = valid_key(&mut self.cursor, field, codec).map_err(|error| {
             let map = Step {
                 field: field.number,
                 select: Select::Field,
