@@ -10,6 +10,9 @@ mod jobs;
 pub(super) mod parallel;
 pub(super) mod plan_reader;
 pub(super) mod shared;
+#[cfg(test)]
+mod test_store;
+mod unpacked_chunks;
 pub(super) mod whole_chunks;
 pub(super) mod whole_file;
 pub(super) mod whole_sum;

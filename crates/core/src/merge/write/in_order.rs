@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use tracing::Span;
 
+use super::unpacked_chunks::UnpackedChunks;
 use super::whole_chunks::WholeChunk;
 use super::whole_sum::{Passing, WholeSum};
 use crate::Result;
@@ -57,6 +58,7 @@ pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
         store,
         open: HashMap::new(),
         left: HashMap::new(),
+        unpacked: UnpackedChunks::default(),
     };
     let mut buffer = Vec::new();
     for span in plan.spans().iter() {
@@ -124,6 +126,7 @@ struct Streams<'a, S: ?Sized> {
     open: HashMap<usize, OpenChunk<'a>>,
     /// Number of remaining segments of each open chunk, by the index of the chunk.
     left: HashMap<usize, usize>,
+    unpacked: UnpackedChunks,
 }
 
 /// A chunk that is being read from its beginning.
@@ -152,15 +155,22 @@ impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
         buffer: &mut [u8],
         sink: &mut W,
     ) -> Result<()> {
-        // A chunk whose bytes are used out of order is read again from its beginning.
+        // A chunk whose bytes are used out of order is read again from its beginning, unless it was
+        // unpacked.
         let reusable = |open: &OpenChunk<'_>| open.position <= range.start;
         let mut source = match self.open.remove(&chunk).filter(reusable) {
             Some(open) => open,
-            None => OpenChunk {
-                stream: self.store.stream(chunk)?,
-                position: 0,
-                timed: tracing::trace_span!("read", chunk, bytes = self.store.size(chunk)),
-            },
+            None => {
+                let (unpacked, skipped) = (&mut self.unpacked, range.start);
+                if let Some((file, at)) = unpacked.instead_of_opening(self.store, chunk, skipped)? {
+                    return copy_range(file, at + range.start..at + range.end, sink);
+                }
+                OpenChunk {
+                    stream: self.store.stream(chunk)?,
+                    position: 0,
+                    timed: tracing::trace_span!("read", chunk, bytes = self.store.size(chunk)),
+                }
+            }
         };
         let gap = range.start - source.position;
         let skipped = std::io::copy(&mut source.stream.by_ref().take(gap), &mut std::io::sink())?;
@@ -195,5 +205,45 @@ impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
         }
         self.open.insert(chunk, source);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_store::Store;
+    use super::*;
+
+    #[test]
+    fn chunks_that_take_turns_are_each_unpacked_or_read_a_few_times() {
+        let (size, part) = (10_000, 250);
+        let store = Store {
+            count: 2 * MAX_OPEN,
+            ..Store::new(size)
+        };
+        let turns = (0..size / part).flat_map(|turn| {
+            let range = turn * part..(turn + 1) * part;
+            (0..store.count).map(move |chunk| (chunk, range.clone()))
+        });
+        let mut merged = Vec::new();
+        write(&store.plan(turns), &store, &mut merged).unwrap();
+        let mut parts = merged.chunks(part);
+        for expected in store.chunk.chunks(part) {
+            for _ in 0..store.count {
+                assert_eq!(parts.next(), Some(expected));
+            }
+        }
+        assert!(parts.next().is_none());
+        assert!(store.opened() <= 12 * store.count, "{}", store.opened());
+    }
+
+    #[test]
+    fn a_chunk_that_is_unpacked_is_checked() {
+        let store = Store {
+            damaged: Some(0),
+            ..Store::new(1000)
+        };
+        let backwards = (0..10).rev().map(|part| (0, part * 100..part * 100 + 100));
+        let error = write(&store.plan(backwards), &store, &mut Vec::new()).unwrap_err();
+        assert_eq!(error.chunk(), Some(crate::ChunkIndex::BASE));
     }
 }

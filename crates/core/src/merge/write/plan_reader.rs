@@ -3,13 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap};
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::collections::BTreeSet;
+use std::io::Read;
 use std::ops::Range;
 
 use record_file::ReadAt;
 
+use super::unpacked_chunks::UnpackedChunks;
 use crate::merge::plan::merge_plan::{MergePlan, chunk_of};
 use crate::merge::read::chunk_store::{ChunkStore, NoChunks, OnePiece, may_be_led_to, read_to_end};
 use crate::spans::SpanSource;
@@ -25,13 +25,11 @@ const MAX_OPEN: usize = 4;
 
 const WINDOW: usize = 4 << 10;
 
-/// Number of bytes to copy at a time to the file of unpacked chunks: 256 KiB.
-const COPY_LEN: usize = 256 << 10;
-
 /// An input over the message that a plan describes. Reads only the chunks that are accessed.
 ///
-/// To go back in a chunk, the input reads the chunk again from its beginning. Once the bytes read
-/// again would exceed the chunk's size, the chunk is unpacked to a temporary file.
+/// To go back in a chunk, or to go on in a chunk that others took the place of, the input reads the
+/// chunk again from its beginning. Once the bytes read again would exceed the chunk's size, the
+/// chunk is unpacked to a temporary file.
 pub(crate) struct PlanReader<'a, S: ?Sized> {
     plan: MergePlan,
     store: &'a S,
@@ -44,19 +42,6 @@ pub(crate) struct PlanReader<'a, S: ?Sized> {
     unpacked: UnpackedChunks,
     window: Vec<u8>,
     start: u64,
-}
-
-/// Chunks that were unpacked to a temporary file, since the reader went back in them repeatedly.
-#[derive(Default)]
-struct UnpackedChunks {
-    file: Option<File>,
-    len: u64,
-    /// Offset of each chunk in the temporary file.
-    at: HashMap<usize, u64>,
-    /// Number of bytes of each chunk that were read again, by the chunk's index.
-    again: HashMap<usize, u64>,
-    /// True if no temporary file can be written, so that chunks are read again instead.
-    impossible: bool,
 }
 
 enum DecodingChunk<'a> {
@@ -187,18 +172,26 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
 
     /// Adds bytes of a chunk to the window.
     fn read(&mut self, chunk: usize, start: u64, len: u64) -> Result<()> {
-        if self.unpacked(chunk, start)? {
-            return self.read_unpacked(chunk, start, len);
-        }
         let known = self.open.iter().position(|(open, _)| *open == chunk);
         let goes_on = known.map(|at| self.open.remove(at).1).filter(
             |open| !matches!(open, DecodingChunk::Stream(_, position) if *position > start),
         );
+        let before = self.window.len();
         let mut open = match goes_on {
             Some(open) => open,
-            None => self.open(chunk)?,
+            None => {
+                let size = self.store.size(chunk);
+                let skipped = if size > WHOLE_UP_TO { start } else { size };
+                let unpacked = &mut self.unpacked;
+                if let Some((file, at)) = unpacked.instead_of_opening(self.store, chunk, skipped)? {
+                    self.partly.remove(&chunk);
+                    let len = usize::try_from(len).unwrap_or(usize::MAX);
+                    self.window.resize(before + len, 0);
+                    return Ok(file.read_exact_at(at + start, &mut self.window[before..])?);
+                }
+                self.open(chunk)?
+            }
         };
-        let before = self.window.len() as u64;
         match &mut open {
             DecodingChunk::Whole(bytes) => {
                 let range = usize::try_from(start)
@@ -214,7 +207,7 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
                 *position = start + len;
             }
         }
-        if self.window.len() as u64 - before < len {
+        if ((self.window.len() - before) as u64) < len {
             let message = "the chunk is shorter than the file says";
             return Err(Error::new(ErrorKind::InvalidTrailer, message));
         }
@@ -223,73 +216,6 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
         }
         self.open.push((chunk, open));
         Ok(())
-    }
-
-    /// Returns true if a chunk is in the temporary file of unpacked chunks. Unpacks a chunk once
-    /// reading it again has cost as much as unpacking it.
-    fn unpacked(&mut self, chunk: usize, start: u64) -> Result<bool> {
-        if self.unpacked.at.contains_key(&chunk) {
-            return Ok(true);
-        }
-        let goes_back = self.open.iter().any(|(open, how)| {
-            *open == chunk && matches!(how, DecodingChunk::Stream(_, position) if *position > start)
-        });
-        if !goes_back || self.unpacked.impossible {
-            return Ok(false);
-        }
-        let again = self.unpacked.again.entry(chunk).or_default();
-        *again = again.saturating_add(start);
-        if *again <= self.store.size(chunk) {
-            return Ok(false);
-        }
-        self.open.retain(|(open, _)| *open != chunk);
-        self.unpack(chunk)
-    }
-
-    fn unpack(&mut self, chunk: usize) -> Result<bool> {
-        let _span = tracing::trace_span!("unpack", chunk, bytes = self.store.size(chunk)).entered();
-        let unpacked = &mut self.unpacked;
-        if unpacked.file.is_none() {
-            unpacked.file = tempfile::tempfile().ok();
-        }
-        if let Some(file) = &mut unpacked.file
-            && file.seek(SeekFrom::Start(unpacked.len)).is_err()
-        {
-            unpacked.file = None;
-        }
-        let mut stream = self.store.stream(chunk)?;
-        let mut buffer = vec![0; COPY_LEN];
-        let mut end = unpacked.len;
-        loop {
-            let read = stream.read(&mut buffer)?;
-            let Some(file) = unpacked.file.as_mut().filter(|_| read > 0) else {
-                break;
-            };
-            if file.write_all(&buffer[..read]).is_err() {
-                unpacked.file = None;
-                break;
-            }
-            end += read as u64;
-        }
-        if unpacked.file.is_none() {
-            unpacked.at.clear();
-            unpacked.impossible = true;
-            return Ok(false);
-        }
-        self.partly.remove(&chunk);
-        unpacked.at.insert(chunk, unpacked.len);
-        unpacked.len = end;
-        Ok(true)
-    }
-
-    fn read_unpacked(&mut self, chunk: usize, start: u64, len: u64) -> Result<()> {
-        let (Some(file), Some(at)) = (&self.unpacked.file, self.unpacked.at.get(&chunk)) else {
-            return Ok(());
-        };
-        let before = self.window.len();
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        self.window.resize(before + len, 0);
-        Ok(file.read_exact_at(at + start, &mut self.window[before..])?)
     }
 
     fn open(&mut self, chunk: usize) -> Result<DecodingChunk<'a>> {

@@ -1,74 +1,10 @@
-use std::io::Cursor;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
+use super::super::test_store::Store;
 use super::*;
 use crate::error::ChunkIndex;
-use crate::spans::{SourceId, SpanList};
 
-/// A store of equal chunks that can only be read sequentially. Concatenated, they are the message.
-struct Store {
-    chunk: Vec<u8>,
-    count: usize,
-    opened: AtomicUsize,
-    /// Index of the chunk whose stream ends with an error, as after a failed checksum.
-    damaged: Option<usize>,
-}
-
-impl Store {
-    fn new(size: usize) -> Self {
-        Store {
-            chunk: (0..size).map(|at| at.to_le_bytes()[at % 3]).collect(),
-            count: 1,
-            opened: AtomicUsize::new(0),
-            damaged: None,
-        }
-    }
-
-    fn input(&self) -> PlanReader<'_, Store> {
-        let size = self.chunk.len() as u64;
-        let mut spans = SpanList::new();
-        for chunk in 0..self.count {
-            spans.push_span(SourceId::new(chunk).unwrap(), 0..size);
-        }
-        PlanReader::new(MergePlan::new(spans, self.count), self)
-    }
-
-    fn opened(&self) -> usize {
-        self.opened.load(Ordering::Relaxed)
-    }
-}
-
-/// A reader that always fails, for the end of a stream with damaged bytes.
-struct Damage;
-
-impl Read for Damage {
-    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
-        Err(std::io::Error::other("damaged"))
-    }
-}
-
-impl ChunkStore for Store {
-    fn len(&self) -> usize {
-        self.count
-    }
-
-    fn size(&self, _: usize) -> u64 {
-        self.chunk.len() as u64
-    }
-
-    fn stored_len(&self) -> u64 {
-        (self.chunk.len() * self.count) as u64
-    }
-
-    fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
-        self.opened.fetch_add(1, Ordering::Relaxed);
-        let bytes = Cursor::new(&self.chunk);
-        Ok(if self.damaged == Some(chunk) {
-            Box::new(bytes.chain(Damage))
-        } else {
-            Box::new(bytes)
-        })
-    }
+fn input(store: &Store) -> PlanReader<'_, Store> {
+    let chunks = (0..store.count).map(|chunk| (chunk, 0..store.chunk.len()));
+    PlanReader::new(store.plan(chunks), store)
 }
 
 fn check(store: &Store, input: &mut PlanReader<'_, Store>, at: usize, want: usize) {
@@ -82,7 +18,7 @@ fn check(store: &Store, input: &mut PlanReader<'_, Store>, at: usize, want: usiz
 #[test]
 fn a_walk_forward_reads_a_chunk_once_however_its_windows_fall() {
     let store = Store::new(5 << 20);
-    let mut input = store.input();
+    let mut input = input(&store);
     let mut at = 0;
     while at + 5000 < store.chunk.len() {
         check(&store, &mut input, at, [1, 20, 4090, 5000][at % 4]);
@@ -94,7 +30,7 @@ fn a_walk_forward_reads_a_chunk_once_however_its_windows_fall() {
 #[test]
 fn a_chunk_that_is_gone_back_in_again_and_again_is_unpacked() {
     let store = Store::new(5 << 20);
-    let mut input = store.input();
+    let mut input = input(&store);
     for at in 0..500 {
         check(&store, &mut input, (at * 999_983) % (5_000_000), 100);
     }
@@ -102,13 +38,32 @@ fn a_chunk_that_is_gone_back_in_again_and_again_is_unpacked() {
 }
 
 #[test]
+fn chunks_that_are_read_in_turns_are_each_unpacked_or_read_a_few_times() {
+    for size in [1 << 19, 2 << 20] {
+        let store = Store {
+            count: MAX_OPEN + 2,
+            ..Store::new(size)
+        };
+        let mut input = input(&store);
+        for turn in 0..40 {
+            let at = turn * size / 50;
+            for chunk in 0..store.count {
+                let bytes = input.fetch((chunk * size + at) as u64, 100);
+                assert_eq!(bytes.unwrap()[..100], store.chunk[at..at + 100]);
+            }
+        }
+        assert!(store.opened() <= 12 * store.count, "{}", store.opened());
+    }
+}
+
+#[test]
 fn going_back_to_the_front_is_cheap_and_unpacks_nothing() {
     let store = Store::new(5 << 20);
-    let mut input = store.input();
+    let mut input = input(&store);
     for at in [0, 10_000, 0, 20_000, 0] {
         check(&store, &mut input, at, 100);
     }
-    assert!(input.unpacked.file.is_none());
+    assert_eq!(input.unpacked.len(), 0);
 }
 
 #[test]
@@ -118,7 +73,7 @@ fn a_chunk_that_was_looked_into_is_checked_from_where_it_was_read_to() {
             damaged,
             ..Store::new(5 << 20)
         };
-        let mut input = store.input();
+        let mut input = input(&store);
         check(&store, &mut input, 10_000, 100);
         let checked = input.check();
         assert_eq!(
@@ -136,7 +91,7 @@ fn a_chunk_that_others_took_the_place_of_is_checked_too() {
         damaged: Some(1),
         ..Store::new(2 << 20)
     };
-    let mut input = store.input();
+    let mut input = input(&store);
     for chunk in 0..store.count {
         let bytes = input.fetch((chunk * store.chunk.len()) as u64, 100);
         assert_eq!(bytes.unwrap()[..100], store.chunk[..100]);
