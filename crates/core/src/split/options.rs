@@ -183,7 +183,8 @@ impl SplitOptions {
 
     /// Sets the options for the record writer, as in Riegeli's option strings: the compression, and
     /// whether to transpose chunks that are messages. A transposed chunk is stored field by field,
-    /// which makes it smaller. Default: not transposed.
+    /// which makes it smaller; chunks of more than 1 GiB are never transposed, since readers would
+    /// have to decode them as a whole. Default: not transposed.
     ///
     /// Every chunk is a separate record. Transposing keeps several copies of a whole chunk in
     /// memory, and uses one thread for writing. The padding and the number of threads in these

@@ -179,6 +179,38 @@ fn of_two_entries_with_one_key_the_last_counts() {
 }
 
 #[test]
+fn what_earlier_entries_with_a_key_contain_does_not_count() {
+    let value = |elements: &[&str], inner: Vec<u8>| {
+        let elements = elements.iter().flat_map(|element| len(3, element));
+        entry(1, "k", len(2, cat([elements.collect(), inner])))
+    };
+    let whole = |element: &str, inner: &[u8]| {
+        cat([
+            value(&["a", "b"], len(4, len(5, []))),
+            value(&["c"], vec![]),
+            value(&["d", "e"], len(4, len(5, "superseded"))),
+            value(&["f", element], len(4, len(5, inner))),
+        ])
+    };
+    let chunked = Chunked::marked()
+        .base(whole("", b""))
+        .bytes(r#"1["k"].3[1]"#, "element")
+        .bytes(r#"1["k"].4.5"#, "inner");
+    ok("found in the last", &chunked, &whole("element", b"inner"));
+    for (at, what) in [
+        ("3[1]", "index 1 is out of range: the field has 1 elements"),
+        ("4.5", "the field does not occur"),
+    ] {
+        let base = cat([value(&["a", ""], len(4, len(5, []))), value(&["b"], vec![])]);
+        let chunked = Chunked::marked()
+            .base(base)
+            .bytes(&format!(r#"1["k"].{at}"#), "x");
+        let error = chunked.merge().unwrap_err().to_string();
+        assert!(error.ends_with(what), "{error}");
+    }
+}
+
+#[test]
 fn slices_go_behind_the_last_element() {
     let nodes = |range: std::ops::Range<u32>| {
         range
