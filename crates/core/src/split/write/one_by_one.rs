@@ -115,9 +115,10 @@ mod tests {
             assert_eq!(stored.chunk.header.data_size, chunk.stored_size);
             (record.len(), stored.chunk.header.kind)
         });
+        // The first chunk has the placeholder of the other chunk, and the field `syntax`.
         assert_eq!(
             found.collect::<Vec<_>>(),
-            [(8, ChunkType::Transposed), (5000, ChunkType::Simple)]
+            [(2 + 8, ChunkType::Transposed), (5000, ChunkType::Simple)]
         );
     }
 }
