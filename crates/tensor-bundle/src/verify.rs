@@ -35,9 +35,12 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// The first error, with the tensor's name. [`ErrorKind::ChecksumMismatch`] if bytes are
-    /// damaged; [`ErrorKind::InvalidMessage`] if a data file is too short, or strings aren't stored
-    /// correctly; [`ErrorKind::Io`] if a data file can't be read.
+    /// The first error, with the tensor's name.
+    /// [`ErrorKind::ChecksumMismatch`](proto_splitter_core::ErrorKind::ChecksumMismatch) if bytes
+    /// are damaged;
+    /// [`ErrorKind::InvalidMessage`](proto_splitter_core::ErrorKind::InvalidMessage) if a data file
+    /// is too short, or strings aren't stored correctly;
+    /// [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) if a data file can't be read.
     pub fn verify(&self, options: &BundleOptions) -> Result<VerifiedBundle> {
         let sizes = self.tensors().iter().map(Tensor::size);
         let bytes = sizes.fold(0, u64::saturating_add);
