@@ -84,7 +84,7 @@ pub(crate) fn read(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
     Ok(Box::new(File::open(with).map_err(failed)?))
 }
 
-/// Returns the path of the file with the new value; `None` for a stream, which is no file.
+/// Returns the path of the file with the new value; `None` if the value is read from a stream.
 pub(crate) fn file(with: &Path) -> Option<PathBuf> {
     (!place::is_stream(with)).then(|| with.to_owned())
 }

@@ -105,8 +105,8 @@ impl<'a> Output<'a> {
         self.line = ProgressLine::new(shown);
     }
 
-    /// Returns a progress listener for work that only reads. An interrupt doesn't cancel the work:
-    /// there are no files to clean up, so the process ends at once.
+    /// Returns a progress listener for work that only reads. There are no files to clean up, so an
+    /// interrupt ends the process at once.
     pub(crate) fn reading(&self, doing: &'static str) -> Progress {
         self.line.bytes(doing)
     }

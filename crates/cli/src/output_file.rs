@@ -44,10 +44,11 @@ pub(crate) fn run(
 /// print a report.
 fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     let (printed, read): (&OutputFileArgs, Vec<&PathBuf>) = match command {
-        Command::Verify(args) => (
-            &args.output_file,
-            args.file.iter().chain(&args.against).collect(),
-        ),
+        Command::Verify(args) => {
+            let others = args.against.iter().chain(&args.signature);
+            let read = args.file.iter().chain(others).chain(&args.key);
+            (&args.output_file, read.collect())
+        }
         Command::Info(args) => (&args.output_file, vec![&args.file]),
         Command::Ls(args) => (&args.output_file, vec![&args.file]),
         Command::Layout(args) => (&args.output_file, vec![&args.file]),

@@ -293,6 +293,20 @@ fn a_report_is_as_private_as_the_second_message_and_never_replaces_it() {
 }
 
 #[test]
+fn a_report_on_a_signature_never_replaces_the_signature_or_the_key() {
+    let dir = prepared();
+    let signed = ["verify", "m.cpb", "--signature", "m.sig", "--key", "m.pub"];
+    for name in ["m.sig", "m.pub"] {
+        fs::write(dir.path(name), name).unwrap();
+        let refused = ran(&dir, &[&signed[..], &["-o", name, "--force"]].concat());
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{name}: {said}");
+        assert!(said.contains("refusing to overwrite the input"), "{said}");
+        assert_eq!(fs::read_to_string(dir.path(name)).unwrap(), name);
+    }
+}
+
+#[test]
 fn every_command_is_among_those_that_write_or_those_that_do_not() {
     let dir = Dir::new();
     assert!(ran(&dir, &["man", "pages"]).status.success());
