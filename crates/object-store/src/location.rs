@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreScheme};
-use url::Url;
+use url::{Position, Url};
 
 use crate::failure::Failure;
 use crate::multipart::Uploads;
@@ -102,12 +102,7 @@ impl ObjectLocation {
         }
         let (scheme, path) = ObjectStoreScheme::parse(&url)
             .map_err(|_| invalid(format!("not a URL of {}", SCHEMES.join(", "))))?;
-        let path_at = url.as_str().len() - url.path().trim_start_matches('/').len();
-        // If the path of the URL includes the bucket, the path of the object is shorter.
-        let base = match url.as_str().strip_suffix(path.as_ref()) {
-            Some(base) => base.to_owned(),
-            None => url.as_str().get(..path_at).unwrap_or_default().to_owned(),
-        };
+        let base = base(&url, &path);
         let Store { store, uploads } =
             store(&url, &scheme, &base, options).map_err(|failure| invalid(failure.message))?;
         Ok(ObjectLocation {
@@ -223,6 +218,19 @@ impl ObjectLocation {
     }
 }
 
+/// Returns the common prefix of the URLs of all objects in a store, which ends with a slash. `url`
+/// is the URL of the object that the store calls `path`.
+fn base(url: &Url, path: &Path) -> String {
+    let mut base = format!("{}/", &url[..Position::BeforePath]);
+    // The path of some URLs begins with the bucket, which isn't part of the object's name.
+    if Path::from_url_path(url.path()).ok().as_ref() != Some(path) {
+        let bucket = url.path().trim_start_matches('/').split('/').next();
+        base.push_str(bucket.unwrap_or_default());
+        base.push('/');
+    }
+    base
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,6 +244,27 @@ mod tests {
                 ObjectLocation::parse(&location.to_string()).unwrap().path(),
                 location.path()
             );
+        }
+    }
+
+    #[test]
+    fn each_bucket_in_the_path_of_a_url_is_another_store() {
+        for server in [
+            "https://account.blob.core.windows.net",
+            "https://s3.eu-central-1.amazonaws.com",
+            "https://account.r2.cloudflarestorage.com",
+        ] {
+            for name in ["/m.pb", "/x%20y", "/é/m.pb", "/folder/", "/", ""] {
+                let [one, other] = ["one", "other"].map(|bucket| {
+                    ObjectLocation::parse(&format!("{server}/{bucket}{name}")).unwrap()
+                });
+                assert!(!Arc::ptr_eq(one.store(), other.store()), "{one}");
+                let again = ObjectLocation::parse(&one.to_string()).unwrap();
+                assert!(Arc::ptr_eq(one.store(), again.store()), "{one}");
+                assert_eq!(one.path(), again.path());
+                let inside = one.inside("m").to_string();
+                assert!(inside.starts_with(&format!("{server}/one/")), "{inside}");
+            }
         }
     }
 
