@@ -341,7 +341,8 @@ pub fn commit_shards(
     let chunks = trailer.chunks.len();
     let limits = Limits::new().max_files(files.len());
     Trailer::from_metadata(trailer.clone(), TrailerUse::Whole, &limits)?;
-    let file = AtomicFile::create(&main, &rest.made_from(), true)?;
+    let made_from = rest.made_from();
+    let file = AtomicFile::create(&main, &made_from, true)?;
     let described = describe_type(rest.descriptor(), true);
     write_base(&file, &described, trailer, rest, &options)
         .map_err(|error| at_target(error, &main))?;
@@ -350,7 +351,7 @@ pub fn commit_shards(
         source_size: rest.size(),
         ..CommittedSplit::over(&main, &files, &counts)
     };
-    place_main(file, &files, done, (&store, None), &options)
+    place_main(file, &files, done, (&store, &made_from), &options)
 }
 
 /// The content of all reports, in the order of the hosts' numbers.

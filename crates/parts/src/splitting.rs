@@ -24,7 +24,7 @@ use super::store::{FolderStore, PartStore, main_of};
 use super::uploading::check_no_object;
 use crate::proto::report::Result as Outcome;
 use crate::proto::{Input, Plan, SplitPlan as PlanMessage, SplitReport};
-use proto_splitter_core::atomic::{AtomicFile, FolderLock, at_target, same_file};
+use proto_splitter_core::atomic::{AtomicFile, FolderLock, MadeFrom, at_target};
 use proto_splitter_core::container::{CHUNKED_EXTENSION, PLAIN_EXTENSION};
 use proto_splitter_core::container::{Limits, MerkleRoot, Profile, Trailer, TrailerUse};
 use proto_splitter_core::part_work::{
@@ -453,7 +453,8 @@ impl Planned {
             return Ok(done);
         }
         let options = self.options(options);
-        place_main(file, &files, done, (store, Some(self.source())), &options)
+        let made_from = MadeFrom::files([self.source()]);
+        place_main(file, &files, done, (store, &made_from), &options)
     }
 }
 
@@ -480,12 +481,13 @@ impl CommittedSplit {
 }
 
 /// Gives a main file its final name, if all files to which it refers exist. Removes files of an
-/// earlier split only if the options allow replacing files. Never removes the source.
+/// earlier split only if the options allow replacing files. Never removes a file of the source,
+/// which `made_from` contains.
 pub(super) fn place_main(
     mut file: AtomicFile,
     files: &[ExternalFile],
     mut done: CommittedSplit,
-    (store, source): (&dyn PartStore, Option<&Path>),
+    (store, made_from): (&dyn PartStore, &MadeFrom),
     options: &SplitOptions,
 ) -> Result<CommittedSplit> {
     let main = file.target().to_owned();
@@ -495,7 +497,7 @@ pub(super) fn place_main(
     handle.read_to_end(&mut content)?;
     done.output_size = done.output_size.saturating_add(content.len() as u64);
     let is_there = || fs::read(&main).is_ok_and(|there| there == content);
-    let is_source = |path: &Path| source.is_some_and(|source| same_file(source, path));
+    let is_source = |path: &Path| made_from.contains(path);
     let is_needed = |path: &Path| {
         let name = path.file_name().and_then(|name| name.to_str());
         files.iter().any(|file| Some(file.path.as_str()) == name)

@@ -3,6 +3,8 @@
 use std::fs;
 
 use proto_splitter_core::merge::{Merger, ReadOptions};
+use proto_splitter_core::prost::Message;
+use proto_splitter_core::prost_reflect::ReflectMessage;
 use proto_splitter_core::prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
 use proto_splitter_core::split::{Source, SplitOptions};
 use proto_splitter_core::{ErrorKind, Result};
@@ -22,12 +24,16 @@ impl Shard for Elements {
     }
 }
 
-fn rest(count: usize) -> Source {
+fn rest_message(count: usize) -> FileDescriptorProto {
     let message_type = vec![DescriptorProto::default(); count];
-    Source::from(&FileDescriptorProto {
+    FileDescriptorProto {
         message_type,
         ..Default::default()
-    })
+    }
+}
+
+fn rest(count: usize) -> Source {
+    Source::from(&rest_message(count))
 }
 
 fn name(at: usize) -> String {
@@ -80,6 +86,21 @@ fn whatever_hosts_write_in_whatever_order_becomes_one_message() {
     );
     assert!(again.unwrap().was_there);
     assert_eq!(folder.names().len(), 9);
+}
+
+#[test]
+fn the_file_with_the_rest_stays_even_next_to_the_result_and_under_its_name() {
+    for force in [false, true] {
+        let folder = Folder::new();
+        let options = ShardOptions::new();
+        let reports = [write(&folder, 0, 0..3, &options)];
+        let (path, message) = (folder.path("m.pb"), rest_message(3));
+        fs::write(&path, message.encode_to_vec()).unwrap();
+        let rest = Source::open(&path, message.descriptor()).unwrap();
+        let splitting = SplitOptions::new().force(force);
+        let done = commit_shards(&rest, folder.path("m"), &reports, &options, &splitting).unwrap();
+        assert!(done.removed.is_empty() && path.exists(), "{force}");
+    }
 }
 
 #[test]
