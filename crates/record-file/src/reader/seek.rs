@@ -2,7 +2,7 @@
 use super::RecordReader;
 use crate::chunk::Chunk;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fault::Fault;
+use crate::fault::{Fault, FaultPlace};
 use crate::headers::chunk_before;
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
@@ -119,23 +119,32 @@ impl<S: ReadAt> RecordReader<S> {
             return self.seek(RecordPosition::new(self.begin, numeric - self.begin));
         }
         self.unload();
-        match self.chunk_at(numeric) {
-            Ok(Some(chunk)) if numeric - chunk.begin < chunk.header.num_records => {
+        let mut found = self.chunk_at(numeric);
+        let chunk = loop {
+            match found {
+                Ok(chunk) => break chunk,
+                Err((begin, fault)) => {
+                    self.begin = begin;
+                    if !self.recover(fault)? || self.begin > numeric {
+                        return Ok(());
+                    }
+                    // The damage ends before the record.
+                    found = self.chunk_from(self.begin, numeric);
+                }
+            }
+        };
+        match chunk {
+            Some(chunk) if numeric - chunk.begin < chunk.header.num_records => {
                 self.seek(RecordPosition::new(chunk.begin, numeric - chunk.begin))
             }
             // The beginning of a chunk is a valid position even if the chunk has no records.
-            Ok(Some(chunk)) if numeric == chunk.begin => self.seek(RecordPosition::new(numeric, 0)),
-            Ok(Some(chunk)) => {
+            Some(chunk) if numeric == chunk.begin => self.seek(RecordPosition::new(numeric, 0)),
+            Some(chunk) => {
                 self.begin = chunk.end;
                 Ok(())
             }
-            Ok(None) => {
+            None => {
                 self.begin = self.size()?;
-                Ok(())
-            }
-            Err((begin, fault)) => {
-                self.begin = begin;
-                self.recover(fault)?;
                 Ok(())
             }
         }
@@ -206,21 +215,31 @@ impl<S: ReadAt> RecordReader<S> {
 
     /// Reads the headers of the chunks up to `end`, beginning with the chunk that the last block
     /// header before `end` locates. Returns the beginning of that chunk, and the last of these
-    /// chunks that has records.
+    /// chunks that has records. Returns the last fault instead if no chunk after it has records.
     fn last_chunk_with_records(&mut self, end: u64) -> Result<(u64, Option<Chunk>), (u64, Fault)> {
         let before = crate::block::block_of(end - 1);
         let start = chunk_before(&mut self.input, end - 1).map_err(|fault| (before, fault))?;
         let mut begin = start;
-        let mut last = None;
+        let mut last = Ok((start, None));
         while begin < end {
-            let chunk = self.header_at(begin).map_err(|fault| (begin, fault))?;
-            let Some(chunk) = chunk else { break };
-            if chunk.header.num_records > 0 {
-                last = Some(chunk);
+            match self.header_at(begin) {
+                Ok(Some(chunk)) => {
+                    if chunk.header.num_records > 0 {
+                        last = Ok((start, Some(chunk)));
+                    }
+                    begin = chunk.end;
+                }
+                Ok(None) => break,
+                Err(fault) => {
+                    let FaultPlace::Data { end } = fault.place else {
+                        return Err((begin, fault));
+                    };
+                    last = Err((begin, fault));
+                    begin = end;
+                }
             }
-            begin = chunk.end;
         }
-        Ok((start, last))
+        last
     }
 
     /// Returns the chunk that contains the file position `numeric`, or `None` at the end of the
@@ -231,7 +250,13 @@ impl<S: ReadAt> RecordReader<S> {
             return Ok(None);
         }
         let block = crate::block::block_of(numeric);
-        let mut begin = chunk_before(&mut self.input, numeric).map_err(|fault| (block, fault))?;
+        let begin = chunk_before(&mut self.input, numeric).map_err(|fault| (block, fault))?;
+        self.chunk_from(begin, numeric)
+    }
+
+    /// Does the same as [`chunk_at`](Self::chunk_at), but reads the headers of the chunks from
+    /// `begin` on, where a chunk begins.
+    fn chunk_from(&mut self, mut begin: u64, numeric: u64) -> Result<Option<Chunk>, (u64, Fault)> {
         loop {
             let chunk = self.header_at(begin).map_err(|fault| (begin, fault))?;
             let Some(chunk) = chunk else { return Ok(None) };

@@ -8,7 +8,7 @@ use record_file::{
     RecordWriter, WriterOptions,
 };
 
-use crate::support::frame::hash;
+use crate::support::frame::{self, Frame, hash};
 use crate::support::{Fixture, noise};
 
 type Regions = Arc<Mutex<Vec<(u64, u64)>>>;
@@ -148,6 +148,37 @@ fn seeking_recovers_too() {
     }
     assert!(back.ends_with(&[begins[0] as u64]), "{back:?}");
     assert!(back.contains(&(begins[3] as u64)), "{back:?}");
+}
+
+#[test]
+fn seeking_finds_records_after_an_unsupported_chunk_in_the_same_block() {
+    let simple = |records: &[u8]| {
+        let count = u8::try_from(records.len()).unwrap();
+        [&[0, count][..], &vec![1; records.len()][..], records].concat()
+    };
+    let (before, after) = (simple(b"abc"), simple(b"defgh"));
+    let mut file = frame::file(&[]);
+    let [_, unsupported, begin] = [
+        Frame::new(b'r', 3, 3, &before),
+        Frame::new(b'?', 1, 0, b"later"),
+        Frame::new(b'r', 5, 5, &after),
+    ]
+    .map(|frame| frame::push(&mut file, &frame) as u64);
+    for (index, record) in b"defgh".chunks(1).enumerate() {
+        let (mut reader, regions) = recovering(&file);
+        reader.seek_numeric(begin + index as u64).unwrap();
+        assert_eq!(reader.read_record().unwrap(), Some(record));
+        assert_eq!(*regions.lock().unwrap(), [(unsupported, begin)]);
+    }
+    let (mut reader, regions) = recovering(&file);
+    reader.seek_numeric(file.len() as u64).unwrap();
+    let mut back = Vec::new();
+    while reader.seek_back().unwrap() {
+        back.extend_from_slice(reader.read_record().unwrap().unwrap());
+        assert!(reader.seek_back().unwrap());
+    }
+    assert_eq!(back, b"hgfedcba");
+    assert_eq!(*regions.lock().unwrap(), [(unsupported, begin)]);
 }
 
 #[test]
