@@ -184,6 +184,30 @@ impl ObjectLocation {
         self.at(&format!("{}{ending}", self.path))
     }
 
+    /// Returns the URL of the object, with every special character of its name encoded.
+    pub(crate) fn url(&self) -> String {
+        let encoded = self.path.as_ref().bytes().map(|byte| {
+            if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        });
+        std::iter::once(self.base.clone()).chain(encoded).collect()
+    }
+
+    /// Returns the store and the object's name in the store, without any encoding. Schemes that
+    /// mean the same are replaced by one of them.
+    pub(crate) fn full_name(&self) -> String {
+        let (scheme, store) = self.base.split_once(':').unwrap_or_default();
+        let scheme = match scheme {
+            "s3a" => "s3",
+            "azure" | "adl" | "abfs" | "abfss" => "az",
+            other => other,
+        };
+        format!("{scheme}:{store}{}", self.path)
+    }
+
     fn at(&self, path: &str) -> ObjectLocation {
         // `Path::from` would encode characters that a name in a URL or a listing keeps, so it is
         // only for what can't be the name of an object.
@@ -304,6 +328,32 @@ mod tests {
             (model.continued("~.cpb"), "é~[x]/50%~.cpb"),
         ] {
             assert_eq!(derived.path().as_ref(), name);
+        }
+    }
+
+    #[test]
+    fn a_url_is_read_back_and_all_urls_of_an_object_have_one_full_name() {
+        for name in ["a/b.cpb", "my model", "50%", "é?#\\ ", "%41"] {
+            let model = ObjectLocation::parse("memory:///model").unwrap();
+            let model = model.beside(name);
+            let again = ObjectLocation::parse(&model.url()).unwrap();
+            assert_eq!(again.path().as_ref(), name);
+            assert_eq!(again.full_name(), format!("memory:///{name}"));
+        }
+        for (one, other, is_same) in [
+            ("memory:///m.cpb", "memory:///%6d.cpb", true),
+            ("s3://bucket/m.cpb", "s3a://bucket/m.cpb", true),
+            (
+                "abfs://bucket@account.dfs.core.windows.net/m.cpb",
+                "abfss://bucket@account.dfs.core.windows.net/m.cpb",
+                true,
+            ),
+            ("s3://bucket/m.cpb", "s3://other/m.cpb", false),
+            ("s3://bucket/m.cpb", "s3://bucket/n.cpb", false),
+        ] {
+            let [one, other] =
+                [one, other].map(|url| ObjectLocation::parse(url).unwrap().full_name());
+            assert_eq!(one == other, is_same, "{one} {other}");
         }
     }
 

@@ -123,6 +123,14 @@ impl Objects for ObjectParts {
         Ok(Arc::new(ObjectReader::begin(&location, &self.reading)?))
     }
 
+    fn url_beside(&self, main: &str, named: &str) -> Result<String> {
+        Ok(beside(&ObjectLocation::parse(main)?, named)?.url())
+    }
+
+    fn full_name(&self, name: &str) -> Result<String> {
+        Ok(ObjectLocation::parse(name)?.full_name())
+    }
+
     fn exists(&self, name: &str) -> Result<bool> {
         Ok(ObjectLocation::parse(name)?.exists()?)
     }

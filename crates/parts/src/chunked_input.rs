@@ -122,11 +122,6 @@ impl ChunkedInput {
             .progress(options.progress.clone())
     }
 
-    /// Returns the path of the input file; `None` if the input is an object.
-    pub(super) fn file(&self) -> Option<&Path> {
-        (!is_object(&self.planned.path)).then(|| self.path())
-    }
-
     /// Opens the input. Fails if it has changed since the plan was made.
     pub(super) fn open(&self, options: &PartOptions) -> Result<Chunked> {
         let name = &self.planned.path;

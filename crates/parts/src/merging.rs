@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 use super::chunked_input::{ChunkedInput, invalid_plan, open};
 use super::identity::{absolute_beside, text_of};
 use super::message_type::message_type;
-use super::objects::{Stores, is_absolute, named};
+use super::objects::{Objects, Stores, is_absolute, is_object, named};
 use super::options::PartOptions;
 use super::rereading::{WrittenRange, reread_ranges, sum_up};
 use super::shares::shares;
 use super::uploading::{Uploading, check_no_object};
 use crate::proto::report::Result as Outcome;
 use crate::proto::{MergePlan as PlanMessage, MergeReport, Upload};
-use proto_splitter_core::atomic::{AtomicFile, MadeFrom, at_target, check_space};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom, at_target};
+use proto_splitter_core::atomic::{check_replaceable, check_space};
 use proto_splitter_core::atomic::{sync_folder, warn_unless_synced};
 use proto_splitter_core::checksum::combine;
 use proto_splitter_core::merge::{ChunkStore, MergeOptions, MergePlan, Merged};
@@ -25,30 +26,30 @@ use proto_splitter_core::part_work::remove_file;
 use proto_splitter_core::part_work::{check_absent, folder, open_file, written_through};
 use proto_splitter_core::part_work::{check_size, compared, with_plan, write_at};
 use proto_splitter_core::part_work::{hold_shared, remove_abandoned};
+use proto_splitter_core::proto::chunk_metadata::ExternalFile;
 use proto_splitter_core::threads;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Plans a merge of the chunked file or object `input` to `target`.
+/// Plans a merge of the chunked file or object `input` to `target`. Also returns the files of the
+/// input.
 pub(super) fn plan(
     input: &Path,
     target: &Path,
     options: &MergeOptions,
     (parts, stores): (NonZeroUsize, Stores<'_>),
-) -> Result<PlanMessage> {
+) -> Result<(PlanMessage, MadeFrom)> {
     let (force, options) = (options.get_force(), options.get_reading());
     let object = named(target, stores)?;
-    let place = match object {
-        Some((name, _)) => name.to_owned(),
-        None => place_of(input, target, force)?,
-    };
-    if let Some((name, objects)) = object {
-        check_no_object(name, &**objects, force)?;
-    }
     let (store, planned) = open(input, stores, options.get_limits())?;
-    if planned.path == place {
-        return Err(reads(&place));
-    }
-    let trailer = store.trailer();
+    let (trailer, made_from) = (store.trailer(), MadeFrom::files(store.paths()));
+    let place = match object {
+        Some((name, objects)) => {
+            check_no_object(name, &**objects, force)?;
+            check_not_read(name, &**objects, (&planned.path, &trailer.metadata().files))?;
+            name.to_owned()
+        }
+        None => place_of(target, &made_from, force)?,
+    };
     let (part_ends, upload) = with_plan(trailer, &store, options, |_, plan| {
         let total = plan.total_len();
         if trailer.is_whole() {
@@ -64,30 +65,54 @@ pub(super) fn plan(
         };
         Ok((ends_of_upload(total, upload.part_size, parts), Some(upload)))
     })?;
-    Ok(PlanMessage {
+    let plan = PlanMessage {
         input: Some(planned),
         target: place,
         force,
         part_ends,
         r#type: Some(message_type(options)),
         upload,
-    })
+    };
+    Ok((plan, made_from))
 }
 
 /// Returns the absolute path of the merged file, which is the same on every host. Fails if the file
 /// exists and must not be replaced.
-fn place_of(input: &Path, target: &Path, force: bool) -> Result<String> {
+fn place_of(target: &Path, made_from: &MadeFrom, force: bool) -> Result<String> {
     let target = written_through(target)?;
-    MadeFrom::files([input]).check_apart(&target)?;
-    check_absent(&target, force)?;
+    check_target(&target, made_from, force)?;
     let name = text_of(target.file_name().unwrap_or_default().into())?;
     absolute_beside(&target, &name)
 }
 
-#[cold]
-fn reads(target: &str) -> Error {
-    let message = format!("refusing to overwrite the input {target}");
-    Error::new(ErrorKind::InvalidConfig, message)
+/// Fails unless a merge of the files in `made_from` may create or replace the file at `target`.
+fn check_target(target: &Path, made_from: &MadeFrom, force: bool) -> Result<()> {
+    made_from.check_apart(target)?;
+    check_absent(target, force)?;
+    fs::metadata(target).map_or(Ok(()), |there| {
+        check_replaceable(&there).map_err(|error| Error::from(error).in_file(target))
+    })
+}
+
+/// Fails if the object `target` is the chunked input `main`, or an object with chunks that the
+/// input names.
+fn check_not_read(
+    target: &str,
+    objects: &dyn Objects,
+    (main, named): (&str, &[ExternalFile]),
+) -> Result<()> {
+    if !is_object(main) {
+        return Ok(());
+    }
+    let full_name = objects.full_name(target)?;
+    let named = named.iter().map(|file| objects.url_beside(main, &file.path));
+    for source in std::iter::once(Ok(main.to_owned())).chain(named) {
+        if objects.full_name(&source?)? == full_name {
+            let message = format!("refusing to overwrite the input {target}");
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the end of each part's bytes in the merged message. Each part ends between two segments.
@@ -192,9 +217,10 @@ impl Planned {
         }
     }
 
-    /// Creates the hidden file into which all parts write. Keeps an existing file, since it
-    /// contains data that parts of the same plan have written.
-    pub(super) fn make_room(&self, id: &[u8; 16]) -> Result<()> {
+    /// Creates the hidden file into which all parts write. `made_from` contains the files of the
+    /// input. Keeps an existing file, since it contains data that parts of the same plan have
+    /// written.
+    pub(super) fn make_room(&self, id: &[u8; 16], made_from: &MadeFrom) -> Result<()> {
         if self.upload.is_some() {
             return Ok(());
         }
@@ -205,7 +231,7 @@ impl Planned {
         if fs::metadata(&room).is_ok_and(|there| there.len() == self.total()) {
             return Ok(());
         }
-        let file = AtomicFile::create(&room, &MadeFrom::files(self.input.file()), true)?;
+        let file = AtomicFile::create(&room, made_from, true)?;
         file.as_file().set_len(self.total()).map_err(failed)?;
         file.commit()
     }
@@ -358,7 +384,7 @@ impl Planned {
             }
             Err(error) => return Err(error),
         }
-        self.place(&room)?;
+        self.place(&room, &MadeFrom::files(store.paths()))?;
         Ok(merged)
     }
 
@@ -395,7 +421,7 @@ impl Planned {
         Ok(sum_up(&file, 0..self.total(), &meter).map_err(failed)? == crc32c)
     }
 
-    fn place(&self, room: &Path) -> Result<()> {
+    fn place(&self, room: &Path, made_from: &MadeFrom) -> Result<()> {
         let target = self.target();
         let failed = |error: io::Error| {
             match error.kind() {
@@ -405,6 +431,7 @@ impl Planned {
             .unwrap_or_else(|| Error::from(error).in_file(target))
         };
         if self.force {
+            check_target(target, made_from, true)?;
             fs::rename(room, target).map_err(failed)?;
         } else {
             // Unlike a rename, a hard link fails if the target exists.

@@ -44,6 +44,27 @@ pub trait Objects: Debug + Send + Sync {
     /// of [`open`](Self::open).
     fn open_beside(&self, main: &str, named: &str) -> Result<Arc<dyn ReadAt>>;
 
+    /// Returns the URL of an object that a chunked file names. `main` is the URL of the object with
+    /// the chunked file. Default: `main` with its last part replaced by `named`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidTrailer`] if the named object would be in another folder.
+    fn url_beside(&self, main: &str, named: &str) -> Result<String> {
+        let folder = main.rsplit_once('/').map_or("", |(folder, _)| folder);
+        Ok(format!("{folder}/{named}"))
+    }
+
+    /// Returns the store of an object and the object's name in the store, separated by a slash. The
+    /// result is the same for all URLs of an object. Default: the URL itself.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if the URL is invalid.
+    fn full_name(&self, name: &str) -> Result<String> {
+        Ok(name.to_owned())
+    }
+
     /// Returns true if an object exists.
     ///
     /// # Errors

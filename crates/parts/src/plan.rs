@@ -133,10 +133,10 @@ impl Planner {
         options: impl Into<MergeOptions>,
     ) -> Result<PartsPlan> {
         let (input, target) = (input.as_ref(), target.as_ref());
-        let work = merging::plan(input, target, &options.into(), self.how())?;
+        let (work, made_from) = merging::plan(input, target, &options.into(), self.how())?;
         let plan = PartsPlan::new(Work::Merge(work))?;
         if let Planned::Merge(planned) = &plan.work {
-            planned.make_room(&plan.id)?;
+            planned.make_room(&plan.id, &made_from)?;
         }
         Ok(plan)
     }

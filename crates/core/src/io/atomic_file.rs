@@ -13,8 +13,10 @@ pub use super::file_at::WRITE_LEN;
 #[doc(hidden)]
 pub use super::folder_lock::FolderLock;
 pub use super::synced::{sync_folder, warn_unless_synced};
-use super::target::{already_exists, check_name, check_replaceable, folder, written_through};
-pub use super::target::{at_target, check_folder, check_space, names_folder, same_file};
+use super::target::{already_exists, check_name, folder, written_through};
+pub use super::target::{
+    at_target, check_folder, check_replaceable, check_space, names_folder, same_file,
+};
 pub use super::temporary::TemporaryFolder;
 use super::temporary::file_beside;
 #[doc(hidden)]

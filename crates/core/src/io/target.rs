@@ -71,7 +71,11 @@ pub(super) fn check_name(target: &Path) -> io::Result<()> {
 
 /// Fails if the existing item at a path is not a regular file, since a folder, a device or a pipe
 /// must not be replaced.
-pub(super) fn check_replaceable(there: &fs::Metadata) -> io::Result<()> {
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidConfig`], without the path.
+pub fn check_replaceable(there: &fs::Metadata) -> io::Result<()> {
     let message = if there.is_file() {
         return Ok(());
     } else if there.is_dir() {

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use proto_splitter_core::ErrorKind;
-use proto_splitter_core::merge::{MergeCheck, ReadOptions};
+use proto_splitter_core::merge::{MergeCheck, MergeOptions, ReadOptions};
 use proto_splitter_core::prost_reflect::ReflectMessage;
 use proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto;
 use proto_splitter_core::split::SizeSplitter;
@@ -160,6 +160,22 @@ fn what_is_there_is_replaced_only_if_asked_for() {
     bucket.remove("merged.pb");
     merge.commit(&reports, &options()).unwrap();
     assert!(bucket.get("merged.pb") == bucket.message);
+}
+
+#[test]
+fn no_object_of_the_input_is_replaced_by_the_merged_message() {
+    let bucket = Bucket::new("input");
+    let split = bucket.split("m", 2).unwrap();
+    split.commit(&run_all(&split), &options()).unwrap();
+    let names = bucket.names();
+    assert_eq!(names.len(), 3);
+    for name in names.into_iter().chain(["%6d.cpb".to_owned()]) {
+        let (input, target) = (bucket.url("m.cpb"), bucket.url(&name));
+        let forced = MergeOptions::new().force(true);
+        let error = bucket.planner(2).merge(input, &target, forced).unwrap_err();
+        let refused = format!("refusing to overwrite the input {target}");
+        assert_eq!(error.to_string(), refused);
+    }
 }
 
 #[test]

@@ -70,6 +70,65 @@ fn what_is_there_is_replaced_only_if_asked_for() {
     assert!(fs::read(folder.path("merged.pb")).unwrap() == folder.message);
 }
 
+/// Splits the message into several files.
+fn split_in_parts(folder: &Folder) {
+    let split = folder.split(3, &options()).unwrap();
+    split.commit(&run_all(&split), &PartOptions::new()).unwrap();
+}
+
+#[test]
+fn no_file_of_the_input_is_replaced_by_the_merged_message() {
+    let folder = Folder::new();
+    split_in_parts(&folder);
+    assert!(folder.names().len() > 2);
+    for name in folder.names() {
+        let error = PartsPlan::merge(
+            folder.path("m.cpb"),
+            folder.path(&name),
+            MergeOptions::new().force(true),
+            NonZeroUsize::MIN,
+        );
+        let error = error.unwrap_err().to_string();
+        let refused = "refusing to overwrite the input ";
+        assert!(error.starts_with(refused), "{name}: {error}");
+    }
+    assert!(folder.merged("m") == folder.message);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_merged_message_is_as_private_as_each_file_of_the_input() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    split_in_parts(&folder);
+    for name in folder.names() {
+        let mode = if name == "m.cpb" { 0o644 } else { 0o600 };
+        fs::set_permissions(folder.path(&name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let plan = plan(&folder, 2, ReadOptions::new()).unwrap();
+    plan.commit(&run_all(&plan), &PartOptions::new()).unwrap();
+    let merged = fs::metadata(folder.path("merged.pb")).unwrap();
+    assert_eq!(merged.permissions().mode() & 0o077, 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_not_a_regular_file_is_not_replaced_even_if_asked_for() {
+    use std::os::unix::net::UnixListener;
+    let folder = Folder::new();
+    split(&folder);
+    let forced = MergeOptions::new().force(true);
+    let early = plan(&folder, 2, forced.clone()).unwrap();
+    let reports = run_all(&early);
+    let _socket = UnixListener::bind(folder.path("merged.pb")).unwrap();
+    let late = plan(&folder, 2, forced).unwrap_err();
+    let commit = early.commit(&reports, &PartOptions::new()).unwrap_err();
+    for error in [late, commit] {
+        let error = error.to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_plan_takes_the_place_of_one_that_was_abandoned_and_of_none_that_a_host_works_on() {

@@ -54,6 +54,12 @@ impl Objects for Mortal {
     fn open_beside(&self, main: &str, named: &str) -> Result<Arc<dyn ReadAt>> {
         self.step(|| self.stores.open_beside(main, named))
     }
+    fn url_beside(&self, main: &str, named: &str) -> Result<String> {
+        self.stores.url_beside(main, named)
+    }
+    fn full_name(&self, name: &str) -> Result<String> {
+        self.stores.full_name(name)
+    }
     fn exists(&self, name: &str) -> Result<bool> {
         self.stores.exists(name)
     }

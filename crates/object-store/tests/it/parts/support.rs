@@ -66,6 +66,12 @@ impl Objects for Small {
     fn open_beside(&self, main: &str, named: &str) -> Result<Arc<dyn ReadAt>> {
         self.inner.open_beside(main, named)
     }
+    fn url_beside(&self, main: &str, named: &str) -> Result<String> {
+        self.inner.url_beside(main, named)
+    }
+    fn full_name(&self, name: &str) -> Result<String> {
+        self.inner.full_name(name)
+    }
     fn exists(&self, name: &str) -> Result<bool> {
         self.inner.exists(name)
     }
