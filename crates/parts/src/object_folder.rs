@@ -41,8 +41,7 @@ impl PartStore for ObjectFolder {
     }
 
     fn keep(&self, mut file: AtomicFile, name: &str) -> Result<()> {
-        let folder = self.main.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let name = format!("{folder}/{name}");
+        let name = self.objects.url_beside(&self.main, name)?;
         let content = file.as_file_mut();
         let size = content.metadata()?.len();
         content.seek(SeekFrom::Start(0))?;

@@ -235,6 +235,17 @@ impl Planned {
         main_of(&self.message.prefix)
     }
 
+    /// Returns the main file's path, or its full name in a store. The names of the parts' files
+    /// begin like the last part of either.
+    fn full_name(&self, options: &PartOptions) -> Result<PathBuf> {
+        match &options.objects {
+            Some(objects) if is_object(&self.message.prefix) => {
+                Ok(objects.full_name(&self.main_object())?.into())
+            }
+            _ => Ok(self.main()),
+        }
+    }
+
     fn options(&self, options: &PartOptions) -> SplitOptions {
         SplitOptions::new()
             .profile(Profile::Extended)
@@ -296,8 +307,9 @@ impl Planned {
         let chunks = self.part(part)?;
         let source = self.open(options)?;
         let file = store.begin(&source.made_from())?;
+        let main = self.full_name(options)?;
         let options = self.options(options);
-        let written = write_part(&chunks, &source, file, (&self.main(), part), &options)
+        let written = write_part(&chunks, &source, file, (&main, part), &options)
             .map_err(|error| at_target(error, &self.main()))?;
         source.check_unchanged()?;
         options.get_progress().check()?;

@@ -62,6 +62,23 @@ fn a_message_in_a_store_is_split_verified_and_merged_by_parts() {
 }
 
 #[test]
+fn parts_are_called_after_the_decoded_name_of_the_main_object() {
+    let bucket = Bucket::new("encoded");
+    for (encoded, decoded) in [
+        ("my%20model", "my model."),
+        ("50%25", "50%."),
+        ("ö%3F", "ö?."),
+    ] {
+        let split = bucket.split(encoded, 2).unwrap();
+        split.commit(&run_all(&split), &options()).unwrap();
+        assert!(bucket.merged(encoded) == bucket.message);
+        let names = bucket.names();
+        let own = names.iter().filter(|name| name.starts_with(decoded));
+        assert_eq!(own.count(), 3, "{decoded}");
+    }
+}
+
+#[test]
 fn files_and_objects_go_together() {
     let bucket = Bucket::new("both");
     let folder = tempfile::tempdir().unwrap();
