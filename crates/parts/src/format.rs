@@ -64,8 +64,13 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// Writes a plan or report to a file, which appears completely or not at all.
-pub(super) fn write_file(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
-    let mut file = AtomicFile::create(path, &MadeFrom::Nothing, force)?;
+pub(super) fn write_file(
+    path: &Path,
+    bytes: &[u8],
+    made_from: &MadeFrom,
+    force: bool,
+) -> Result<()> {
+    let mut file = AtomicFile::create(path, made_from, force)?;
     let written = file.as_file_mut().write_all(bytes);
     written.map_err(|error| Error::from(error).in_file(path))?;
     file.commit()

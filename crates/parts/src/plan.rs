@@ -18,7 +18,7 @@ use super::store::{PartStore, main_of};
 use super::{merging, splitting, verifying};
 use crate::proto::Plan;
 use crate::proto::plan::Work;
-use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::merge::MergeOptions;
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::split::{ComposableSplitter, Source, SplitOptions};
@@ -290,13 +290,19 @@ impl PartsPlan {
     }
 
     /// Writes the plan to a file, which appears completely or not at all. Replaces an existing file
-    /// if `force` is true.
+    /// if `force` is true, unless it is the input. A new file gets no permissions that the input
+    /// lacks.
     ///
     /// # Errors
     ///
     /// The errors of [`AtomicFile::create`] and [`AtomicFile::commit`].
     pub fn write(&self, path: impl AsRef<Path>, force: bool) -> Result<()> {
-        write_file(path.as_ref(), &self.bytes, force)
+        write_file(path.as_ref(), &self.bytes, &self.made_from(), force)
+    }
+
+    /// Returns the input, whose content the plan and the reports may reveal.
+    pub(super) fn made_from(&self) -> MadeFrom {
+        MadeFrom::files([self.files().0])
     }
 
     /// Returns the number of parts.

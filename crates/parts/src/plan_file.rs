@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::commit_report::CommitReport;
 use super::finished_part::FinishedPart;
-use super::format::DEFAULT_MAX_PLAN_SIZE;
+use super::format::{DEFAULT_MAX_PLAN_SIZE, read_file, write_file};
 use super::objects::{Objects, found};
 use super::options::PartOptions;
 use super::plan::PartsPlan;
@@ -57,18 +57,21 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Writes a plan to a file or object, and replaces an existing one. The new plan rejects the
+    /// Writes a plan to a file or object, and replaces an existing plan. The new plan rejects the
     /// reports of the old plan, which have a different id.
     ///
     /// # Errors
     ///
-    /// The errors of [`PartsPlan::write`], and any error from the store.
+    /// The errors of [`PartsPlan::write`], and any error from the store;
+    /// [`ErrorKind::AlreadyExists`] if the file or object exists and isn't a plan.
     pub fn write(
         path: impl Into<PathBuf>,
         plan: PartsPlan,
         options: &PartOptions,
     ) -> Result<PlanFile> {
         let path = path.into();
+        let parse = |bytes: Vec<u8>| PartsPlan::from_bytes(bytes).map(drop);
+        check_replaces(&path, ("a plan", parse), options)?;
         match found(&path, options.objects.as_ref())? {
             Some((name, objects)) => put(name, &**objects, &plan.to_bytes())?,
             None => {
@@ -137,17 +140,22 @@ impl PlanFile {
 
     /// Runs the part with index `part`, counted from 0. Writes its report to `report` or, by
     /// default, to [`report_path`](Self::report_path). Replaces an existing report, which is from
-    /// an earlier run.
+    /// an earlier run. A new file gets no permissions that the input lacks.
     ///
     /// # Errors
     ///
-    /// The errors of [`PartsPlan::run`] and [`PartReport::write`], and any error from the store.
+    /// The errors of [`PartsPlan::run`] and [`PartReport::write`], and any error from the store;
+    /// [`ErrorKind::AlreadyExists`] if `report` exists and isn't the report of a part.
     pub fn run(
         &self,
         part: usize,
         report: Option<&Path>,
         options: &PartOptions,
     ) -> Result<FinishedPart> {
+        if let Some(path) = report {
+            let parse = |bytes: Vec<u8>| PartReport::from_bytes(&bytes).map(drop);
+            check_replaces(path, ("the report of a part", parse), options)?;
+        }
         let path = report.map_or_else(|| self.report_path(part), Path::to_owned);
         let place = found(&path, options.objects.as_ref())?;
         let input = self.plan.files().0;
@@ -156,7 +164,7 @@ impl PlanFile {
         match place {
             Some((name, objects)) => put(name, &**objects, &done.to_bytes())?,
             None => {
-                let written = done.write(&path);
+                let written = write_file(&path, &done.to_bytes(), &self.plan.made_from(), true);
                 written.map_err(|error| error.in_file_unless_named(&path))?;
             }
         }
@@ -204,6 +212,32 @@ fn read_reports(paths: &[PathBuf], all: bool, options: &PartOptions) -> Result<V
         paths.get(at).map_or(Ok(None), read)
     })?;
     Ok(found.into_iter().flatten().collect())
+}
+
+/// Fails if `path` names an existing file or object that isn't `expected`, such as "a plan".
+/// `parse` fails for any other content.
+fn check_replaces(
+    path: &Path,
+    (expected, parse): (&str, impl FnOnce(Vec<u8>) -> Result<()>),
+    options: &PartOptions,
+) -> Result<()> {
+    let there = match found(path, options.objects.as_ref())? {
+        Some((name, objects)) => get(name, &**objects),
+        // Writing refuses to replace what exists and isn't a regular file.
+        None if !path.is_file() => Ok(None),
+        None => read_file(path).map(Some),
+    };
+    let is_other = match there {
+        Ok(there) => there.is_some_and(|bytes| parse(bytes).is_err()),
+        Err(error) if error.kind() == ErrorKind::LimitExceeded => true,
+        Err(error) => return Err(error),
+    };
+    if !is_other {
+        return Ok(());
+    }
+    let path = path.display();
+    let message = format!("{path} is there already, and is not {expected}");
+    Err(Error::new(ErrorKind::AlreadyExists, message))
 }
 
 /// Reads an object. Fails if it is larger than a plan or a report may be. Returns `None` if the

@@ -7,6 +7,7 @@ use prost::Message;
 use super::format::{PLAN_VERSION, check_checksum, read_file, with_checksum, write_file};
 use crate::proto::Report;
 use crate::proto::report::Result as Outcome;
+use proto_splitter_core::atomic::MadeFrom;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 /// The report of a part that was run: a small message with everything that a commit needs to know
@@ -117,7 +118,7 @@ impl PartReport {
     /// [`AtomicFile::create`]: proto_splitter_core::atomic::AtomicFile::create
     /// [`AtomicFile::commit`]: proto_splitter_core::atomic::AtomicFile::commit
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
-        write_file(path.as_ref(), &self.to_bytes(), true)
+        write_file(path.as_ref(), &self.to_bytes(), &MadeFrom::Nothing, true)
     }
 
     /// Reads a report from a file.

@@ -13,7 +13,7 @@ use proto_splitter_core::prost_reflect::ReflectMessage;
 use proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto;
 use proto_splitter_core::split::SizeSplitter;
 use proto_splitter_object_store::ObjectParts;
-use proto_splitter_parts::{Committed, Objects, PartOptions, PartsPlan, Planner};
+use proto_splitter_parts::{Committed, Objects, PartOptions, PartsPlan, PlanFile, Planner};
 
 use crate::server::{Fault, Server};
 use support::{Bucket, Small, objects, options, run_all, split_options};
@@ -177,6 +177,19 @@ fn what_is_there_is_replaced_only_if_asked_for() {
     bucket.remove("merged.pb");
     merge.commit(&reports, &options()).unwrap();
     assert!(bucket.get("merged.pb") == bucket.message);
+}
+
+#[test]
+fn a_plan_replaces_no_object_but_a_plan() {
+    let bucket = Bucket::new("plans");
+    for (name, is_replaced) in [("plan", true), ("plan", true), ("source.pb", false)] {
+        let split = bucket.split("m", 2).unwrap();
+        let written = PlanFile::write(bucket.url(name), split, &options());
+        let kind = written.err().map(|error| error.kind());
+        assert_eq!(kind.is_none(), is_replaced, "{kind:?}");
+        assert!(is_replaced || kind == Some(ErrorKind::AlreadyExists));
+    }
+    assert!(bucket.get("source.pb") == bucket.message);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod hostile;
 mod merging;
 mod merkle_root;
 mod mutations;
+mod plan_file;
 mod schedules;
 mod shards;
 mod splitting;
