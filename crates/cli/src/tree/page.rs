@@ -82,7 +82,8 @@ pub(super) fn page(
         }
         let whole = report.tree.size;
         let least = limits.get_min_size().of(whole);
-        let least = least.max(whole >> 20).saturating_mul(4);
+        // Each round must raise the minimum size, even for a small message.
+        let least = least.max(whole >> 20).max(1).saturating_mul(4);
         // At first, only the minimum size is raised, since showing all members of one field is
         // better than showing small members of every field. After that, fewer members are shown,
         // too.
@@ -193,7 +194,38 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use proto_splitter::ops::{MeasuredTree, TreeOptions};
+    use proto_splitter::{OpenOptions, Opened};
+
     use super::*;
+
+    #[test]
+    fn the_page_of_a_small_message_with_too_many_parts_lists_fewer_of_them() {
+        // Strings of three letters in the fields 16 to 47: their rows are several times as large as
+        // the strings.
+        let mut message = Vec::new();
+        for number in 16..48_u8 {
+            let field = [(number << 3) | 0x82, number >> 4, 3, b'a', b'a', b'a'];
+            message.extend(field.repeat(5_000));
+        }
+        assert!(message.len() < 1 << 20);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("message.pb");
+        std::fs::write(&path, message).unwrap();
+        let input = Opened::of_file(&path, None, &OpenOptions::new()).unwrap();
+        let limits = TreeLimits::new().top(5_000).min_size(LeastSize::Bytes(0));
+        let tree = MeasuredTree::of(&input, &TreeOptions::new().limits(limits)).unwrap();
+        let rounds = Cell::new(0);
+        let page = page(limits, |limits| {
+            rounds.set(rounds.get() + 1);
+            assert!(rounds.get() < 100, "no smaller report than {limits:?}");
+            tree.report(limits)
+        });
+        assert!(rounds.get() > 1, "the first report is too large");
+        assert!(page.unwrap().len() < 2 * MOST_DATA);
+    }
 
     #[test]
     fn every_place_of_the_template_is_filled_in_and_no_text_from_outside_is_one() {
