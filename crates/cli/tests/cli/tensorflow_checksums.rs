@@ -61,20 +61,47 @@ fn is_number(tensor: &TensorInfo) -> bool {
     tensor.dtype.npy().is_some()
 }
 
+/// Name of the only tensor that isn't one of the checkpoint's variables.
+const OBJECT_GRAPH: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";
+
+/// Copies a checkpoint to the files `PREFIX.*`, and returns the path of the prefix.
+fn checkpoint(dir: &Dir, prefix: &str) -> PathBuf {
+    let source = fixture("keras_mlp/variables/variables");
+    for extension in ["index", "data-00000-of-00001"] {
+        dir.copy(
+            &source.with_extension(extension),
+            &format!("{prefix}.{extension}"),
+        );
+    }
+    dir.path(prefix)
+}
+
+#[test]
+fn a_diff_reports_damage_to_either_checkpoint() {
+    let dir = Dir::new();
+    let (good, bad) = (checkpoint(&dir, "good"), checkpoint(&dir, "bad"));
+    let bundle = Bundle::open(&good).unwrap();
+    let mut tensors = bundle.tensors().iter();
+    let tensor = tensors.find(|tensor| tensor.name() != OBJECT_GRAPH);
+    let tensor = tensor.unwrap();
+    let data = "bad.data-00000-of-00001";
+    let mut bytes = fs::read(dir.path(data)).unwrap();
+    let at = usize::try_from(tensor.spans().next().unwrap().offset).unwrap();
+    bytes[at] ^= 1;
+    dir.file(data, bytes);
+    for [first, second] in [[&bad, &good], [&good, &bad]] {
+        let said = command(&[&"diff", first, second]).failed(Exit::Bad);
+        for wanted in [data, tensor.name(), " at 0x"] {
+            assert!(said.contains(wanted), "{wanted}: {said}");
+        }
+    }
+}
+
 #[test]
 fn every_verb_that_reads_a_tensor_of_a_checkpoint_compares_its_checksum() {
     let dir = Dir::new();
-    let source = fixture("keras_mlp/variables/variables");
-    for prefix in ["good", "twin"] {
-        for extension in ["index", "data-00000-of-00001"] {
-            dir.copy(
-                &source.with_extension(extension),
-                &format!("{prefix}.{extension}"),
-            );
-        }
-    }
+    let (prefix, twin) = (checkpoint(&dir, "good"), checkpoint(&dir, "twin"));
     let data = "good.data-00000-of-00001";
-    let (prefix, twin) = (dir.path("good"), dir.path("twin"));
     let sound = fs::read(dir.path(data)).unwrap();
     let bundle = Bundle::open(&prefix).unwrap();
     let of = |at: usize| {
@@ -86,7 +113,7 @@ fn every_verb_that_reads_a_tensor_of_a_checkpoint_compares_its_checksum() {
         });
         tensors.next().unwrap().name().to_owned()
     };
-    let is_read = |tensor: &str| tensor != "_CHECKPOINTABLE_OBJECT_GRAPH";
+    let is_read = |tensor: &str| tensor != OBJECT_GRAPH;
     let (npz, safe, npy) = (
         dir.path("a.npz"),
         dir.path("a.safetensors"),

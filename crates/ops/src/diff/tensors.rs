@@ -96,20 +96,24 @@ fn difference(
             other: reader,
             offset: 0,
             differs: None,
+            ended: false,
         };
         let read = readers.write_to(&mut against);
-        let differs = against.differs;
+        let (differs, ended) = (against.differs, against.ended);
         // Ends the other thread, since its remaining bytes aren't needed.
         drop(against);
         let other = other.join();
         match differs {
             Some(offset) => Ok(Some(format!("the bytes differ from byte {offset} on"))),
             None => {
-                read?;
-                match other {
-                    Ok(read) => read.map(|()| None),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
+                let other = other.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                // The input that failed first made the other one fail, too.
+                let both = if ended {
+                    other.and(read)
+                } else {
+                    read.and(other)
+                };
+                both.map(|()| None)
             }
         }
     })
@@ -121,6 +125,8 @@ struct Against {
     offset: u64,
     /// Offset of the first byte that differs; `None` if no difference was found yet.
     differs: Option<u64>,
+    /// True if the other input's tensor ended early.
+    ended: bool,
 }
 
 impl Write for Against {
@@ -128,6 +134,7 @@ impl Write for Against {
         let there = self.other.fill_buf()?;
         if there.is_empty() {
             // The other input's tensor ends early only after an error, which its thread reports.
+            self.ended = true;
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let len = bytes.len().min(there.len());
