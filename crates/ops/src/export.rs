@@ -130,8 +130,10 @@ pub struct ExportReport {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidMessage`] if there is no tensor that the format supports, or two tensors
-///   have the same name.
+/// - [`ErrorKind::InvalidMessage`] if there is no tensor that the format supports, two tensors have
+///   the same name, or a tensor has a name that the format reserves.
+/// - [`ErrorKind::LimitExceeded`] if the header of a safetensors file would exceed the 100 MB that
+///   readers accept.
 /// - [`ErrorKind::AlreadyExists`] if the file exists and `force` is not set.
 /// - [`ErrorKind::InvalidConfig`] if the file is one of the input's files, or its name implies no
 ///   format.

@@ -14,6 +14,12 @@ use safetensors::tensor::{Dtype, Metadata, TensorInfo as Listed};
 
 use super::Metered;
 
+/// Maximum size of a header that readers of safetensors accept, in bytes.
+const MAX_HEADER_LEN: usize = 100_000_000;
+
+/// Name of the header's entry with metadata, which no tensor can have.
+const METADATA: &str = "__metadata__";
+
 /// Returns true if safetensors supports the tensor's element type and shape.
 pub(super) fn has_type(tensor: &TensorInfo) -> bool {
     // If elements are narrower than a byte, the format requires that they fill the last byte.
@@ -67,6 +73,10 @@ fn header(tensors: &[&TensorInfo]) -> Result<String, Error> {
     let mut start = 0;
     let mut listed = Vec::with_capacity(tensors.len());
     for tensor in tensors {
+        if tensor.name == METADATA {
+            let message = format!("tensor {METADATA:?}: safetensors reserves this name");
+            return Err(wrong(message));
+        }
         let fits = |size: u64| {
             let message = || {
                 wrong(format!(
@@ -93,6 +103,13 @@ fn header(tensors: &[&TensorInfo]) -> Result<String, Error> {
     let mut header = serde_json::to_string(&metadata).map_err(io::Error::from)?;
     let padded = header.len().next_multiple_of(8);
     header.extend(std::iter::repeat_n(' ', padded - header.len()));
+    if header.len() > MAX_HEADER_LEN {
+        let message = format!(
+            "the header has {} bytes, over the {MAX_HEADER_LEN} that readers of safetensors accept",
+            header.len()
+        );
+        return Err(Error::new(ErrorKind::LimitExceeded, message));
+    }
     Ok(header)
 }
 
@@ -123,7 +140,28 @@ impl Write for Swapping<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proto_splitter_core::tensor::DType;
+
     use super::*;
+
+    /// Returns the kind of the error about a tensor's name.
+    fn refused(name: &str) -> ErrorKind {
+        let tensor = TensorInfo::new(name, DType::U8, vec![1]);
+        let header = header(&[&tensor]).map(|header| header.len());
+        header.unwrap_err().kind()
+    }
+
+    #[test]
+    fn a_tensor_is_not_written_under_the_name_of_the_metadata() {
+        assert_eq!(refused("__metadata__"), ErrorKind::InvalidMessage);
+    }
+
+    #[test]
+    fn a_header_that_no_reader_accepts_is_not_written() {
+        // In JSON, each of these characters takes six bytes.
+        let name = "\u{1}".repeat(17_000_000);
+        assert_eq!(refused(&name), ErrorKind::LimitExceeded);
+    }
 
     #[test]
     fn numbers_are_turned_around_however_they_come() {
