@@ -22,6 +22,9 @@ use crate::{
 /// Maximum size of a header that the crate `safetensors` accepts, in bytes.
 const MAX_HEADER_LEN: u64 = 100_000_000;
 
+/// Name of the header's entry with metadata, which no tensor can have.
+const METADATA: &str = "__metadata__";
+
 /// Size in bytes of the little-endian number that precedes the header and specifies its length.
 const LEN_LEN: u64 = 8;
 
@@ -153,8 +156,9 @@ fn dtype_back(dtype: Nd4jType) -> Result<Dtype> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NotConvertible`] if a parameter consists of strings; any error in the model or from
-/// writing.
+/// [`ErrorKind::NotConvertible`] if a parameter consists of strings, or its name is `__metadata__`;
+/// [`ErrorKind::LimitExceeded`] if the header exceeds the 100 MB that readers accept; any error in
+/// the model or from writing.
 pub fn write_safetensors(
     tag: &TagView<'_>,
     path: impl AsRef<Path>,
@@ -232,6 +236,10 @@ fn header(
     let mut at = 0_usize;
     let mut tensors = Vec::new();
     for (name, dtype, array) in arrays {
+        if name == METADATA {
+            let error = not_convertible("safetensors reserves this name");
+            return Err(error.about("parameter", name));
+        }
         let info = array.info();
         let shape = if info.is_empty_scalar() {
             vec![0]
@@ -259,9 +267,42 @@ fn header(
         // order each time.
         let said = serde_json::to_string(said).map_err(io::Error::other)?;
         let comma = if arrays.is_empty() { "" } else { "," };
-        let said = format!("\"__metadata__\":{said}{comma}");
+        let said = format!("\"{METADATA}\":{said}{comma}");
         header.splice(1..1, said.into_bytes());
     }
     header.resize(header.len().next_multiple_of(8), b' ');
+    if header.len() as u64 > MAX_HEADER_LEN {
+        let message = format!(
+            "the header has {} bytes, over the {MAX_HEADER_LEN} that readers of safetensors accept",
+            header.len()
+        );
+        return Err(Error::new(ErrorKind::LimitExceeded, message));
+    }
     Ok((header, at as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the kind of the error about a parameter's name.
+    fn refused(name: &str) -> ErrorKind {
+        let info = ArrayInfo::new(Nd4jType::UInt8, [1]).unwrap();
+        let array = Array::from_bytes(info, vec![7_u8]).unwrap();
+        let arrays = [(name.to_owned(), Dtype::U8, array)];
+        let header = header(&arrays, &BTreeMap::new()).map(|(header, _)| header.len());
+        header.unwrap_err().kind()
+    }
+
+    #[test]
+    fn a_parameter_is_not_written_under_the_name_of_the_metadata() {
+        assert_eq!(refused("__metadata__"), ErrorKind::NotConvertible);
+    }
+
+    #[test]
+    fn a_header_that_no_reader_accepts_is_not_written() {
+        // In JSON, each of these characters takes six bytes.
+        let name = "\u{1}".repeat(17_000_000);
+        assert_eq!(refused(&name), ErrorKind::LimitExceeded);
+    }
 }
