@@ -18,7 +18,7 @@ use super::contexts::Contexts;
 use super::leaving::DataFile;
 use super::place::replace;
 use super::plan::{Away, ExternalPlan, check, choose, file_name, left_in};
-use super::safetensors::{MAX_HEADER_LEN, header, stored_as};
+use super::safetensors::{MAX_HEADER_LEN, METADATA, header, stored_as};
 use super::written::WrittenOnnx;
 use super::{DataFormat, ExternalOptions};
 use crate::model_descriptor;
@@ -188,6 +188,7 @@ fn leaves(_: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> 
     is_graphs
         && place.role == TensorRole::Initializer
         && !tensor.name.is_empty()
+        && tensor.name != METADATA
         && has_type.is_some_and(|data_type| stored_as(data_type, &tensor.dims, len).is_some())
 }
 

@@ -24,6 +24,9 @@ pub(crate) const LEN_LEN: u64 = 8;
 /// Maximum size of a header that the library `safetensors` reads, in bytes.
 pub(crate) const MAX_HEADER_LEN: u64 = 100_000_000;
 
+/// Name of the header's entry with metadata, which no tensor can have.
+pub(super) const METADATA: &str = "__metadata__";
+
 /// Returns the element type and the shape with which a safetensors file stores a tensor; `None` if
 /// it can't store the tensor.
 pub(crate) fn stored_as(data_type: DataType, dims: &[i64], len: u64) -> Option<(Dtype, Vec<u64>)> {
@@ -138,14 +141,15 @@ pub(super) fn lay_out(
     files.collect()
 }
 
-/// Appends a number to the name of each tensor that has the same name as an earlier one, since
-/// names must be unique in a header.
+/// Appends a number to the name of each tensor that has the same name as an earlier one, or as the
+/// metadata, since names must be unique in a header.
 fn unique_names(leaving: &mut [Leaving]) {
     let mut known: HashSet<String> = HashSet::with_capacity(leaving.len());
     for one in leaving.iter() {
         known.insert(one.name.clone());
     }
     let mut seen: HashMap<String, u64> = HashMap::with_capacity(leaving.len());
+    seen.insert(METADATA.to_owned(), 1);
     for one in leaving.iter_mut() {
         let count = seen.entry(one.name.clone()).or_insert(0);
         *count += 1;

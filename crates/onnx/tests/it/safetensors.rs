@@ -123,6 +123,15 @@ fn names_that_two_initializers_have_are_refused() {
 }
 
 #[test]
+fn an_initializer_with_the_name_of_the_metadata_stays_in_the_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    let model = of_initializers(vec![raw("__metadata__", [1]), raw("w", [2])]);
+    assert_eq!(embed(&model, &path).unwrap(), 1);
+    assert_eq!(bytes_of(&extract(&path).unwrap()), model.encode_to_vec());
+}
+
+#[test]
 fn the_model_in_a_header_is_one_input_to_all() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.safetensors");
@@ -327,9 +336,9 @@ fn shards_have_headers_and_an_index_and_the_model_refers_to_them() {
 }
 
 #[test]
-fn tensors_of_one_name_get_numbers_in_a_safetensors_file() {
+fn tensors_whose_name_is_taken_get_numbers_in_a_safetensors_file() {
     let folder = tempfile::tempdir().unwrap();
-    let names = ["w", "w", "w#2", "w"];
+    let names = ["w", "w", "w#2", "w", "__metadata__"];
     let model = of_initializers(
         names
             .iter()
@@ -349,5 +358,5 @@ fn tensors_of_one_name_get_numbers_in_a_safetensors_file() {
     let listed = SafeTensors::deserialize(&bytes).unwrap();
     let mut names = listed.names();
     names.sort_unstable();
-    assert_eq!(names, ["w", "w#2", "w#3", "w#4"]);
+    assert_eq!(names, ["__metadata__#2", "w", "w#2", "w#3", "w#4"]);
 }
