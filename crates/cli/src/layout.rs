@@ -22,10 +22,10 @@ pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let found = layout(&ALL, &candidate, &options).map_err(|error| failure(&place, &error))?;
     // The report is printed even for a damaged file, since it lists the regions before the damage.
     output.report(args.json, &found, text::text)?;
-    match &found.damage {
-        Some(damage) => Err(Failure::of(&place.file, damage)),
-        None => Ok(Exit::Done),
-    }
+    Ok(match &found.damage {
+        Some(damage) => output.fail(&Failure::of(&place.file, damage)),
+        None => Exit::Done,
+    })
 }
 
 fn failure(place: &Place, error: &Error) -> Failure {

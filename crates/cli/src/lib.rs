@@ -162,10 +162,7 @@ where
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     match ended(&args, &mut output) {
         Ok(exit) => exit,
-        Err(failure) => {
-            output.error(failure.message());
-            failure.exit()
-        }
+        Err(failure) => output.fail(&failure),
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use proto_splitter::progress::Progress;
 use serde::Serialize;
 
+use crate::Exit;
 use crate::args::{Cli, ProgressMode};
 use crate::display_name::by_given_names;
 use crate::failure::Failure;
@@ -253,6 +254,14 @@ impl<'a> Output<'a> {
             "protosplit: {}",
             without_numbers(&sanitize::message(&by_given_names(&message.to_string())))
         );
+    }
+
+    /// Prints the failure that ended a command, and returns its exit status. If the command's
+    /// results are complete, return this status instead of the failure: with `-o`, the results of a
+    /// command that returns a failure are discarded.
+    pub(crate) fn fail(&mut self, failure: &Failure) -> Exit {
+        self.error(failure.message());
+        failure.exit()
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {

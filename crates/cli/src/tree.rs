@@ -68,11 +68,11 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         report
     })?;
     match args.limit {
-        Some(limit) if tree.size() > limit && !input.is_archive() => Err(Failure::bad(format!(
-            "{}: {}",
-            display_name::shown(input.file()),
-            over(&tree, limit)
-        ))),
+        Some(limit) if tree.size() > limit && !input.is_archive() => {
+            let name = display_name::shown(input.file());
+            let failure = Failure::bad(format!("{name}: {}", over(&tree, limit)));
+            Ok(output.fail(&failure))
+        }
         _ => Ok(done),
     }
 }

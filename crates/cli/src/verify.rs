@@ -44,6 +44,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
                 && let Some(report) = unreadable(&file, &failure)
             {
                 output.json(&report)?;
+                return Ok(output.fail(&failure));
             }
             return Err(failure);
         }

@@ -31,6 +31,32 @@ fn flipped(dir: &Dir, file: &Path, chunk: &Value, behind: u64) -> PathBuf {
     dir.file("damaged.cpb", bytes)
 }
 
+#[test]
+fn a_report_on_what_is_wrong_is_also_written_to_a_file() {
+    let dir = Dir::new();
+    let (_, file) = chunked(&dir);
+    let bytes = fs::read(&file).unwrap();
+    let cut = dir.file("cut.cpb", &bytes[..bytes.len() / 2]);
+    let target = dir.path("report");
+    for (file, words) in [
+        (&cut, &["layout"][..]),
+        (&cut, &["layout", "--json"]),
+        (&cut, &["verify", "--json"]),
+        (&file, &["tree", "--limit", "1KiB"]),
+    ] {
+        let words = || words.iter().map(|word| word as &dyn AsRef<Path>);
+        let printed = run_all(words().chain([file as &dyn AsRef<Path>]));
+        assert_eq!(printed.exit, Exit::Bad, "{printed:?}");
+        let with_file: [&dyn AsRef<Path>; 3] = [file, &"-o", &target];
+        let ran = run_all(words().chain(with_file));
+        assert_eq!((ran.exit, &*ran.out), (Exit::Bad, ""));
+        assert_eq!(ran.err, printed.err);
+        assert!(!printed.out.is_empty());
+        assert_eq!(fs::read_to_string(&target).unwrap(), printed.out);
+        fs::remove_file(&target).unwrap();
+    }
+}
+
 fn salvage(dir: &Dir, file: &Path) -> (Ran, PathBuf) {
     let out = dir.path("salvaged.pb");
     let args: [&dyn AsRef<Path>; 7] = [
