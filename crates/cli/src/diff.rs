@@ -16,6 +16,7 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     place::check_single_standard([&args.first, &args.second])?;
     let [first, second] =
         Opening::of(&args.reading, output.objects()).open_both([&args.first, &args.second])?;
+    output.reads(first.files().iter().chain(second.files()))?;
     let options = DiffOptions::new()
         .limit(args.limit)
         .progress(output.reading("comparing"));

@@ -17,6 +17,7 @@ pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         .looked_at(true)
         .progress(output.reading("reading"))
         .open(&args.file)?;
+    output.reads(input.files())?;
     let mut report = info(&input).map_err(|error| Failure::of(input.path(), &error))?;
     if let Info::Format(found) = &mut report {
         found.file = input.path().to_owned();

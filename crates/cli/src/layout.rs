@@ -20,6 +20,7 @@ pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         .open(OpenOptions::new().limits(args.shards.limits()))
         .progress(output.reading("reading"));
     let found = layout(&ALL, &candidate, &options).map_err(|error| failure(&place, &error))?;
+    output.reads(found.other_files.iter().map(|other| &other.file))?;
     // The report is printed even for a damaged file, since it lists the regions before the damage.
     output.report(args.json, &found, text::text)?;
     Ok(match &found.damage {

@@ -18,6 +18,7 @@ pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failur
         .looked_at(true)
         .progress(output.reading("reading"))
         .open(&args.file)?;
+    output.reads(input.files())?;
     // For an object in a store, reading each chunk's header would take a request.
     let options = ListOptions::new().read_headers(!remote::is_url(input.file()));
     let mut report = list(&input, &options).map_err(|error| Failure::of(input.path(), &error))?;

@@ -1,6 +1,7 @@
 //! Writing to standard output and standard error, with rules that apply to all output.
 
 use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
 use proto_splitter::progress::Progress;
 use serde::Serialize;
@@ -9,6 +10,7 @@ use crate::Exit;
 use crate::args::{Cli, ProgressMode};
 use crate::display_name::by_given_names;
 use crate::failure::Failure;
+use crate::input;
 use crate::interrupt::Interrupt;
 use crate::open_objects::OpenObjects;
 use crate::progress::ProgressLine;
@@ -37,6 +39,10 @@ pub(crate) struct Output<'a> {
     line: ProgressLine,
     /// Objects in stores that the command reads without a local copy.
     objects: OpenObjects,
+    /// Files that the results are made from, as far as they are known.
+    read: Vec<PathBuf>,
+    /// File that the results are written to; `None` for standard output.
+    target: Option<PathBuf>,
 }
 
 impl<'a> Output<'a> {
@@ -53,6 +59,8 @@ impl<'a> Output<'a> {
             quiet: false,
             line: ProgressLine::default(),
             objects: OpenObjects::default(),
+            read: Vec::new(),
+            target: None,
         }
     }
 
@@ -66,8 +74,8 @@ impl<'a> Output<'a> {
         self
     }
 
-    /// Returns a copy of this output that writes results to `file`.
-    pub(crate) fn for_file<'b>(&'b mut self, file: &'b mut dyn Write) -> Output<'b> {
+    /// Returns a copy of this output that writes results to `file`, which is later moved to `to`.
+    pub(crate) fn for_file<'b>(&'b mut self, file: &'b mut dyn Write, to: &Path) -> Output<'b> {
         Output {
             stdout: file,
             stderr: &mut *self.stderr,
@@ -80,6 +88,8 @@ impl<'a> Output<'a> {
             quiet: self.quiet,
             line: self.line.clone(),
             objects: self.objects.clone(),
+            read: Vec::new(),
+            target: Some(to.to_owned()),
         }
     }
 
@@ -148,6 +158,25 @@ impl<'a> Output<'a> {
     #[cfg(feature = "remote")]
     pub(crate) fn read_there(&mut self, objects: OpenObjects) {
         self.objects = objects;
+    }
+
+    /// Adds files that the results are made from. Fails if the results are written to one of them.
+    pub(crate) fn reads<P: AsRef<Path>>(
+        &mut self,
+        files: impl IntoIterator<Item = P>,
+    ) -> Result<(), Failure> {
+        let before = self.read.len();
+        let files = files.into_iter().map(|file| file.as_ref().to_owned());
+        self.read.extend(files);
+        match &self.target {
+            Some(target) => input::check_apart(&self.read[before..], target),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the files that the results are made from, as far as they are known.
+    pub(crate) fn read_files(&self) -> &[PathBuf] {
+        &self.read
     }
 
     /// Holds results back until [`release`](Self::release) is called.

@@ -1,8 +1,9 @@
 //! Writing a command's printed output to a file instead of standard output.
 
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use proto_splitter::Error;
 use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::directory::MODEL_STEM;
 
@@ -27,15 +28,27 @@ pub(crate) fn run(
     for read in &read {
         check_apart(read, target)?;
     }
-    let file = AtomicFile::create(target, &made_from(read.iter().copied()), force);
-    let mut file = file.map_err(|error| Failure::of(target, &error))?;
+    let failed = |error: Error| Failure::of(target, &error);
+    let create = |made_from: &MadeFrom| AtomicFile::create(target, made_from, force);
+    let named = made_from(read.iter().copied(), &[]);
+    named.check_apart(target).map_err(failed)?;
+    // The command may read further files, which aren't known yet.
+    let mut file = create(&MadeFrom::Private).map_err(failed)?;
     let mut buffered = BufWriter::new(file.as_file_mut());
-    let exit = work(&mut output.for_file(&mut buffered))?;
-    buffered
-        .flush()
-        .map_err(|error| Failure::io(target, &error))?;
+    let (exit, opened) = {
+        let mut printing = output.for_file(&mut buffered, target);
+        (work(&mut printing)?, printing.read_files().to_vec())
+    };
+    let io = |error: io::Error| Failure::io(target, &error);
+    buffered.flush().map_err(io)?;
     drop(buffered);
-    file.commit().map_err(|error| Failure::of(target, &error))?;
+    let made_from = made_from(read.iter().copied(), &opened);
+    // The file gets the mode of a new file that is made from all of these files.
+    let like = create(&made_from).map_err(failed)?;
+    let like = like.as_file().metadata().map_err(io)?;
+    let permitted = file.as_file().set_permissions(like.permissions());
+    permitted.map_err(io)?;
+    file.commit().map_err(failed)?;
     Ok(exit)
 }
 
@@ -71,9 +84,13 @@ fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     Some((target, printed.force, read))
 }
 
-/// Returns the files to which the arguments `read` may refer. An argument may be the name of a
-/// file, the name without its extension, or a folder that contains a model.
-pub(crate) fn made_from<'p>(read: impl IntoIterator<Item = &'p Path>) -> MadeFrom {
+/// Returns the files to which the arguments `read` may refer, and the files in `opened`. An
+/// argument may be the name of a file, the name without its extension, or a folder that contains a
+/// model.
+pub(crate) fn made_from<'p>(
+    read: impl IntoIterator<Item = &'p Path>,
+    opened: &[PathBuf],
+) -> MadeFrom {
     let meant = read.into_iter().flat_map(|path| {
         let model = path.join(MODEL_STEM);
         let [of_prefix, of_folder] =
@@ -81,7 +98,8 @@ pub(crate) fn made_from<'p>(read: impl IntoIterator<Item = &'p Path>) -> MadeFro
         let other = [path.to_owned()].into_iter().chain(of_prefix);
         other.chain(of_folder)
     });
-    MadeFrom::files(meant.filter(|path| path.is_file()))
+    let files = meant.chain(opened.iter().cloned());
+    MadeFrom::files(files.filter(|path| path.is_file()))
 }
 
 /// Fails if the output `target` is the input `read` or, if `read` is a folder, is inside it.

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &SignArgs, output: &mut Output<'_>) -> std::result::Resu
     let key = key.map_err(|error| Failure::of(&args.key, &error))?;
     // The signature's permissions are those of the model, or narrower.
     let create = || {
-        AtomicFile::create(&target, &made_from([&*args.model]), args.force)
+        AtomicFile::create(&target, &made_from([&*args.model], &[]), args.force)
             .map_err(|error| Failure::of(&target, &error))
     };
     // The file is created and dropped once before the model is hashed, so that an error is reported

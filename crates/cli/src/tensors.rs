@@ -56,6 +56,7 @@ pub(crate) fn run(args: &TensorsArgs, output: &mut Output<'_>) -> Result<Exit, F
         .looked_at(true)
         .progress(output.reading("reading"))
         .open(&args.file)?;
+    output.reads(input.files())?;
     let failed = |ended: Ended| match ended {
         Ended::Reading(error) => Failure::of(input.path(), &error),
         Ended::Printing(failure) => failure,

@@ -49,6 +49,7 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         .looked_at(true)
         .progress(output.reading("reading"))
         .open(&args.file)?;
+    output.reads(input.files())?;
     let options = TreeOptions::new()
         .start(path(args))
         .limits(limits(args, largest(args)))
@@ -87,6 +88,7 @@ fn run_diff(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Result<Exit
     let [old, new] = Opening::of(&args.reading, output.objects())
         .progress(output.reading("reading"))
         .open_both([old, &args.file])?;
+    output.reads(old.files().iter().chain(new.files()))?;
     let old_type = old.descriptor().or(new.descriptor());
     check(&old, old_type, args)?;
     check(&new, new.descriptor(), args)?;
@@ -232,7 +234,7 @@ fn write(
     }
     let failed = |error: Error| Failure::of(target, &error);
     let read = [Some(args.file.as_path()), args.diff.as_deref()];
-    let made_from = made_from(read.into_iter().flatten());
+    let made_from = made_from(read.into_iter().flatten(), output.read_files());
     let file = AtomicFile::create(target, &made_from, args.force).map_err(failed)?;
     let written = file.write(|sink| Ok(sink.write_all(text.as_bytes())?));
     written.map_err(failed)

@@ -49,8 +49,10 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
             return Err(failure);
         }
     };
+    output.reads(input.files())?;
     check_message(args, &input)?;
     let original = original(args, output)?;
+    output.reads(original.iter().flat_map(|original| original.files()))?;
     if let Some(path) = &parts.plan_only {
         let plan = plan(args, &input)?;
         return parts::write_plan(plan, path, args.json, output);

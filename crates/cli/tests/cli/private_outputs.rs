@@ -307,6 +307,66 @@ fn a_report_on_a_signature_never_replaces_the_signature_or_the_key() {
 }
 
 #[test]
+fn a_report_is_as_private_as_each_file_of_its_input_and_never_replaces_one() {
+    let dir = prepared();
+    let split = [
+        "split",
+        "model/saved_model.pb",
+        "-o",
+        "several",
+        "--profile",
+        "extended",
+        "--max-file-size",
+        "8KiB",
+        "--compression",
+        "none",
+    ];
+    assert!(ran(&dir, &split).status.success());
+    fs::create_dir(dir.path("ckpt")).unwrap();
+    for end in ["index", "data-00000-of-00001"] {
+        let file = fixture("keras_mlp/variables/variables").with_extension(end);
+        dir.copy(&file, &format!("ckpt/v.{end}"));
+    }
+    let files = dir.files();
+    let part = |file: &&String| file.starts_with("several.") && *file != "several.cpb";
+    let part = files.iter().find(part).unwrap();
+    let mode = |file: &str| fs::metadata(dir.path(file)).unwrap().permissions().mode();
+    for (input, other) in [
+        ("pair/m.onnx", "pair/m.onnx.data"),
+        ("ckpt/v", "ckpt/v.data-00000-of-00001"),
+        ("several", part.as_str()),
+    ] {
+        for file in &files {
+            let mode = if file == other { 0o600 } else { 0o644 };
+            fs::set_permissions(dir.path(file), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let content = fs::read(dir.path(other)).unwrap();
+        for args in [
+            &["verify", input][..],
+            &["tree", input],
+            &["info", input],
+            &["ls", input],
+            &["tensors", input],
+            &["diff", input, input],
+            &["layout", input],
+        ] {
+            if args[0] == "layout" && input != "several" {
+                continue;
+            }
+            let written = ran(&dir, &[args, &["-o", "report"]].concat());
+            assert!(written.status.success(), "{args:?}: {written:?}");
+            assert_eq!(mode("report") & 0o077, 0, "{args:?}");
+            fs::remove_file(dir.path("report")).unwrap();
+            let refused = ran(&dir, &[args, &["-o", other, "--force"]].concat());
+            let said = String::from_utf8(refused.stderr).unwrap();
+            assert_eq!(refused.status.code(), Some(2), "{args:?}: {said}");
+            assert!(said.contains("refusing to overwrite the input"), "{said}");
+            assert!(fs::read(dir.path(other)).unwrap() == content, "{args:?}");
+        }
+    }
+}
+
+#[test]
 fn every_command_is_among_those_that_write_or_those_that_do_not() {
     let dir = Dir::new();
     assert!(ran(&dir, &["man", "pages"]).status.success());
