@@ -287,6 +287,11 @@ pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyRepor
     if let Some(size) = report.message_bytes(input).filter(|_| asks_for_message) {
         report.pass(&job, size)?;
     }
+    // Data that wasn't read because of a cancellation isn't damaged.
+    let is_cancelled = |problem: &Error| problem.kind() == ErrorKind::Cancelled;
+    if let Some(index) = report.problems.iter().position(is_cancelled) {
+        return Err(report.problems.swap_remove(index));
+    }
     report.ok = report.problems.is_empty();
     Ok(report)
 }
@@ -390,7 +395,7 @@ impl VerifyReport {
                 // If the message will be parsed completely, its fields needn't be checked here.
                 match job.deep {
                     Some(_) => Ok(()),
-                    None => walk(bytes, size),
+                    None => walk(bytes, size, job.reading.get_progress()),
                 }
             });
             self.problems
@@ -504,10 +509,13 @@ impl Checked {
 
 /// Checks that a message is a sequence of fields. Without the message's type, nothing else can be
 /// checked.
-fn walk(bytes: &impl record_file::ReadAt, size: u64) -> Result<()> {
+fn walk(bytes: &impl record_file::ReadAt, size: u64, progress: &Progress) -> Result<()> {
+    let meter = progress.meter(size);
     let mut cursor = WireCursor::new(SourceInput::new(bytes, size));
-    while cursor.next()?.is_some() {}
-    Ok(())
+    while let Some(field) = cursor.next()? {
+        meter.advance(field.end - field.start)?;
+    }
+    meter.check()
 }
 
 impl Against {

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
+use proto_splitter::ops::{VerifyOptions, verify};
+use proto_splitter::progress::{CancelToken, Progress};
+use proto_splitter::{ErrorKind, OpenOptions, Opened, formats};
 use protosplit_cli::Exit;
 use serde_json::Value;
 
@@ -29,6 +32,25 @@ fn a_sound_file_is_ok() {
             .ok()
             .ends_with("result   ok\n")
     );
+}
+
+#[test]
+fn a_cancelled_verification_is_an_error_instead_of_a_problem_in_the_data() {
+    let dir = Dir::new();
+    let token = CancelToken::new();
+    token.cancel();
+    let progress = Progress::none().cancelled_by(&token);
+    let message = |file: PathBuf| Opened::of_file(&file, None, &OpenOptions::new()).unwrap();
+    let checkpoint = fixture("keras_mlp/variables/variables");
+    for opened in [
+        message(split(&dir, "keras_mlp")),
+        message(fixture("keras_mlp/saved_model.pb")),
+        formats::ALL.open(&checkpoint, &OpenOptions::new()).unwrap(),
+    ] {
+        let options = VerifyOptions::new().progress(progress.clone());
+        let error = verify(&opened, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+    }
 }
 
 #[test]
