@@ -309,6 +309,15 @@ def check_saving(checks, work):
             second = tf.function(lambda: tf.constant(weight)).get_concrete_function()
         assert first.captured_inputs[0] is same_one.captured_inputs[0]
         assert first()[0, 0] == 1 and second()[0, 0] == 7
+    with checks.check("zeros keep their signs"):
+        signed = np.zeros(1024, np.float32)
+        signed[::2] = -0.0
+        module = tf.Module()
+        with pst.enabled(min_size="1KiB"):
+            module.call = tf.function(lambda: tf.constant(signed), input_signature=[])
+            tf.saved_model.save(module, os.path.join(work, "signed"))
+        loaded = tf.saved_model.load(os.path.join(work, "signed"))
+        assert loaded.call().numpy().tobytes() == signed.tobytes()
     with checks.check("constants that graphs convert are converted"):
         with pst.enabled(min_size=16):
             to_int = tf.function(lambda: tf.constant(np.full(64, 2.9), tf.int32))

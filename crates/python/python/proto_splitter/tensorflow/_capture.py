@@ -353,12 +353,20 @@ def static_value(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_uniform(array: Any) -> bool:
-    """Returns true if all elements are equal, so that TensorFlow saves only one of them."""
+    """Returns true if all elements are equal, so that TensorFlow saves only one of them.
+
+    Zeros with different signs aren't equal.
+    """
     import numpy as np
 
     flat = array.reshape(-1)
-    step = _STEP // array.itemsize
-    return all(bool(np.all(flat[at : at + step] == flat[0])) for at in range(0, flat.size, step))
+    step, first = _STEP // array.itemsize, flat[:1]
+    parts = (flat[at : at + step] for at in range(0, flat.size, step))
+    # Values are compared first, since NaNs are saved in full: TensorFlow might change their bits.
+    return all(
+        bool(np.all(part == first)) and part.tobytes() == first.tobytes() * part.size
+        for part in parts
+    )
 
 
 def large_value(tensor: Any, min_size: int) -> Any | None:
