@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,3 +32,28 @@ def test_a_constant_is_saved_as_one_element_if_all_elements_have_the_same_bytes(
     # The array is compared in several steps.
     monkeypatch.setattr(_capture, "_STEP", 2 * array.itemsize)
     assert _capture.is_uniform(array) is expected
+
+
+AUTO = """
+import importlib.util
+import proto_splitter.tensorflow as pst
+calls = []
+pst.enable = lambda: calls.append("enable")
+import proto_splitter.tensorflow.auto
+assert importlib.util.find_spec("tensorflow").name == "tensorflow"
+assert importlib.util.find_spec("tensorflow").name == "tensorflow"
+assert calls == []
+import tensorflow
+assert calls == ["enable"]
+assert type(tensorflow.__spec__.loader).__module__ != "proto_splitter.tensorflow.auto"
+"""
+
+
+def test_auto_enables_the_package_although_it_was_asked_before_whether_tensorflow_is_there(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "tensorflow.py").touch()
+    ran = subprocess.run(
+        [sys.executable, "-c", AUTO], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
