@@ -408,6 +408,56 @@ def test_a_peer_that_stalls_is_waited_for_no_longer_than_allowed(
     assert raised.value.details() == "no frame came for 0.5 s"
 
 
+@pytest.mark.parametrize("idle", [None, 60.0])
+def test_a_transfer_that_stalls_ends_when_its_whole_time_is_over(idle: float | None) -> None:
+    ended = threading.Event()
+
+    def stalling() -> Iterator[Any]:
+        yield from frames()[:4]
+        ended.wait(30)
+
+    try:
+        with pytest.raises(TimeoutError, match="the transfer took longer than 0.2 s"):
+            psg.receive(stalling(), Tree, idle_timeout=idle, timeout=0.2)
+    finally:
+        ended.set()
+
+
+@pytest.mark.parametrize("idle", [None, 60.0])
+def test_a_transfer_of_aio_that_stalls_ends_when_its_whole_time_is_over(
+    idle: float | None,
+) -> None:
+    async def stalling() -> Any:
+        for frame in frames()[:4]:
+            yield frame
+        await asyncio.sleep(30)
+
+    with pytest.raises(TimeoutError, match="the transfer took longer than 0.2 s"):
+        asyncio.run(aio.receive(stalling(), Tree, idle_timeout=idle, timeout=0.2))
+
+
+def test_a_timeout_of_asyncio_has_a_status_if_it_is_not_the_built_in_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class OtherError(Exception):
+        pass
+
+    async def wait_for(frame: Any, timeout: float | None) -> Any:
+        await frame
+        raise OtherError
+
+    async def none() -> Any:
+        for frame in frames()[:0]:
+            yield frame
+
+    monkeypatch.setattr(asyncio, "TimeoutError", OtherError)
+    monkeypatch.setattr(asyncio, "wait_for", wait_for)
+    with pytest.raises(TimeoutError, match="no frame came for 60.0 s") as raised:
+        asyncio.run(aio.receive(none(), Tree))
+    code = grpc.StatusCode.DEADLINE_EXCEEDED.value[0]
+    assert getattr(raised.value, "grpc_code") == code
+
+
 def test_an_error_of_the_source_is_raised_by_send(stub: Stub, tmp_path: Path) -> None:
     name, schema = ps.schema_of(Tree)
     with pytest.raises(FileNotFoundError):

@@ -24,13 +24,13 @@ from ._transfer import (
     IDLE_TIMEOUT,
     READ_AHEAD,
     Inbox,
+    Limits,
     Outgoing,
     Pending,
     Progress,
     Retry,
     detail,
     is_broken,
-    late,
     sender_of,
     status_of,
 )
@@ -453,9 +453,8 @@ def _drive(
 ) -> Pending:
     """Pushes all frames to the pending transfer, and calls ``look`` after each frame."""
     session, turn = b"", 0
-    begun = time.monotonic()
     try:
-        for frame in _pulled(frames, idle_timeout):
+        for frame in _pulled(frames, idle_timeout, timeout):
             if turn == 0:
                 if pending is None and inbox is not None:
                     session = frame.begin.session
@@ -463,9 +462,6 @@ def _drive(
                     pending = inbox.of(session, make) if inbox and session else make()
                 turn = pending.begin()
             assert pending is not None
-            if timeout is not None and time.monotonic() - begun > timeout:
-                message = f"the transfer took longer than {timeout} s"
-                raise late(message, grpc.StatusCode.DEADLINE_EXCEEDED)
             pending.push(turn, frame, progress)
             if look is not None:
                 look()
@@ -481,11 +477,14 @@ def _drive(
     return pending
 
 
-def _pulled(frames: Iterable[Any], idle_timeout: float | None) -> Iterator[Any]:
+def _pulled(
+    frames: Iterable[Any], idle_timeout: float | None, timeout: float | None
+) -> Iterator[Any]:
     """Yields the frames. Another thread requests them, so that waiting for one can time out."""
-    if idle_timeout is None:
+    if idle_timeout is None and timeout is None:
         yield from frames
         return
+    limits = Limits(idle_timeout, timeout)
     items: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(maxsize=2)
     stopped = threading.Event()
 
@@ -510,13 +509,14 @@ def _pulled(frames: Iterable[Any], idle_timeout: float | None) -> Iterator[Any]:
     threading.Thread(target=pull, name="proto-splitter-frames", daemon=True).start()
     try:
         while True:
+            wait, late = limits.wait()
             try:
-                frame, error = items.get(timeout=idle_timeout)
+                frame, error = items.get(timeout=wait)
             except queue.Empty:
-                message = f"no frame came for {idle_timeout} s"
-                raise late(message, grpc.StatusCode.DEADLINE_EXCEEDED) from None
+                raise late from None
             if error is not None:
                 raise error
+            limits.check()
             if frame is None:
                 return
             yield frame

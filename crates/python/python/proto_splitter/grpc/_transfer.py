@@ -284,6 +284,33 @@ class Inbox:
             self._pending.pop(session, None)
 
 
+class Limits:
+    """The time limits of a transfer that begins now, in seconds; ``None`` for no limit."""
+
+    def __init__(self, idle: float | None, whole: float | None) -> None:
+        self._idle, self._whole = idle, whole
+        self._begun = time.monotonic()
+
+    def wait(self) -> tuple[float | None, TimeoutError]:
+        """Returns the maximum time to wait for the next frame, and the error if none comes."""
+        left = None
+        if self._whole is not None:
+            left = max(self._begun + self._whole - time.monotonic(), 0.0)
+        if left is None or (self._idle is not None and self._idle < left):
+            message = f"no frame came for {self._idle} s"
+            return self._idle, late(message, grpc.StatusCode.DEADLINE_EXCEEDED)
+        return left, self._too_long()
+
+    def check(self) -> None:
+        """Raises an error if the whole transfer takes too long."""
+        if self._whole is not None and time.monotonic() - self._begun > self._whole:
+            raise self._too_long()
+
+    def _too_long(self) -> TimeoutError:
+        message = f"the transfer took longer than {self._whole} s"
+        return late(message, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
 def late(message: str, code: Any) -> TimeoutError:
     """Returns a ``TimeoutError`` with a gRPC status code."""
     error = TimeoutError(message)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,13 +20,13 @@ from ._transfer import (
     IDLE_TIMEOUT,
     READ_AHEAD,
     Inbox,
+    Limits,
     Outgoing,
     Pending,
     Progress,
     Retry,
     detail,
     is_broken,
-    late,
     sender_of,
     status_of,
 )
@@ -319,15 +318,17 @@ async def _drive(
     look: Callable[[], None] | None = None,
 ) -> Pending:
     session, turn = b"", 0
-    begun = time.monotonic()
+    limits = Limits(idle_timeout, timeout)
     iterator = aiter(frames)
     try:
         while True:
+            wait, late = limits.wait()
             try:
-                frame = await asyncio.wait_for(anext(iterator, None), idle_timeout)
-            except TimeoutError:
-                message = f"no frame came for {idle_timeout} s"
-                raise late(message, grpc.StatusCode.DEADLINE_EXCEEDED) from None
+                frame = await asyncio.wait_for(anext(iterator, None), wait)
+            # Before Python 3.11, the error of asyncio isn't the built-in one.
+            except (TimeoutError, asyncio.TimeoutError):
+                raise late from None
+            limits.check()
             if frame is None:
                 break
             if turn == 0:
@@ -337,9 +338,6 @@ async def _drive(
                     pending = inbox.of(session, make) if inbox and session else make()
                 turn = await asyncio.to_thread(pending.begin)
             assert pending is not None
-            if timeout is not None and time.monotonic() - begun > timeout:
-                message = f"the transfer took longer than {timeout} s"
-                raise late(message, grpc.StatusCode.DEADLINE_EXCEEDED)
             await asyncio.to_thread(pending.push, turn, frame, progress)
             if look is not None:
                 look()
