@@ -34,17 +34,20 @@ struct ModelFile {
 }
 
 impl ModelFiles {
-    /// Finds the files of the model at `root`, except for those at or below the paths in `ignored`.
-    /// Relative paths in `ignored` are relative to the current folder, not to `root`. Also ignores
-    /// Git's files.
-    pub(crate) fn find(root: &Path, ignored: &[PathBuf]) -> Result<Self> {
-        let absolute =
-            |path: &Path| std::path::absolute(path).map_err(|error| at(path, error.into()));
+    /// Finds the files of the model at `root`, except for those at or below the paths in `signed`,
+    /// which are relative to `root`, and those in `ignored`, which are paths in the file system.
+    /// Paths in `ignored` may be outside of the model. Also ignores Git's files.
+    pub(crate) fn find(root: &Path, signed: &[String], ignored: &[PathBuf]) -> Result<Self> {
         let root = absolute(root)?;
         let mut inside = GIT.map(str::to_owned).to_vec();
-        for path in ignored {
-            if let Ok(path) = absolute(path)?.strip_prefix(&root) {
+        for path in signed {
+            if let Ok(path) = absolute(&root.join(path))?.strip_prefix(&root) {
                 inside.push(name_of(path)?);
+            }
+        }
+        for path in ignored {
+            if let Some(path) = place_within(&root, &absolute(path)?) {
+                inside.push(name_of(&path)?);
             }
         }
         Self::find_without(&root, inside)
@@ -193,6 +196,28 @@ fn hash_file(path: &Path, meter: &Meter) -> Result<String> {
         hasher.update(&buffer[..n]);
         meter.advance(n as u64)?;
     }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| at(path, error.into()))
+}
+
+/// Returns the place of `path` relative to `root`; `None` if it is outside. Resolves `..` and
+/// symbolic links, except for a link at the end of `path`, where the file needn't exist.
+fn place_within(root: &Path, path: &Path) -> Option<PathBuf> {
+    let resolved = || {
+        let root = fs::canonicalize(root)?;
+        let path = match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) => fs::canonicalize(parent)?.join(name),
+            _ => fs::canonicalize(path)?,
+        };
+        Ok::<_, std::io::Error>((root, path))
+    };
+    // A path in a folder that doesn't exist yet can't be resolved.
+    let (root, path) = resolved().unwrap_or_else(|_| (root.to_owned(), path.to_owned()));
+    let place = path.strip_prefix(root).ok()?;
+    let is_inside = !place.components().any(|part| part == Component::ParentDir);
+    is_inside.then(|| place.to_owned())
 }
 
 /// Converts a path within a model to the form that signatures use: with slashes, and `.` for the

@@ -1,7 +1,7 @@
 //! Checking a model against its signature.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use proto_splitter_core::Result;
 
@@ -50,11 +50,7 @@ pub fn verify(
 ) -> Result<SignatureReport> {
     let statement = signature.statement(key)?;
     let root = path.as_ref();
-    // The ignored paths in the signature are relative to the model. Those in the options are paths
-    // in the file system.
-    let signed = statement.ignored().iter().map(|path| root.join(path));
-    let ignored: Vec<PathBuf> = signed.chain(options.ignored.iter().cloned()).collect();
-    let files = ModelFiles::find(root, &ignored)?;
+    let files = ModelFiles::find(root, statement.ignored(), &options.ignored)?;
     let mut hashes: HashMap<String, String> = files
         .hash(&options.progress, options.threads)?
         .into_iter()

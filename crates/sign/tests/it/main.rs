@@ -104,6 +104,42 @@ fn a_signature_inside_the_model_is_left_out_of_it() {
 }
 
 #[test]
+fn an_ignored_path_may_lead_out_of_the_model_and_into_it() {
+    let (private, public) = keys("p256");
+    let model = model();
+    let part = model.path().join("a");
+    let options = SignOptions::new().ignore(part.join("../a.b"));
+    let signature = sign(&part, &private, &options).unwrap();
+    let report = check(&part, &signature, &public);
+    assert!(report.is_good() && report.equal == 1, "{report:?}");
+
+    let path = part.join("../model.sig");
+    let options = SignOptions::new().ignore(&path);
+    let signature = sign(model.path(), &private, &options).unwrap();
+    fs::write(&path, signature.to_json().unwrap()).unwrap();
+    let report = check(model.path(), &signature, &public);
+    assert!(report.is_good() && report.equal == 3, "{report:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signature_inside_the_model_is_left_out_if_either_path_has_a_symbolic_link() {
+    let (private, public) = keys("p256");
+    let (model, folder) = (model(), tempfile::tempdir().unwrap());
+    let link = folder.path().join("latest");
+    std::os::unix::fs::symlink(model.path(), &link).unwrap();
+    for (root, inside) in [(&*link, model.path()), (model.path(), &*link)] {
+        let path = inside.join("model.sig");
+        let options = SignOptions::new().ignore(&path);
+        // The second signature replaces the first.
+        let signature = sign(root, &private, &options).unwrap();
+        fs::write(&path, signature.to_json().unwrap()).unwrap();
+        let report = check(root, &signature, &public);
+        assert!(report.is_good() && report.equal == 3, "{report:?}");
+    }
+}
+
+#[test]
 fn every_flipped_bit_of_a_signature_and_of_a_file_is_found() {
     let (private, public) = keys("p256");
     let folder = tempfile::tempdir().unwrap();
