@@ -16,8 +16,8 @@ use proto_splitter_core::Result;
 use crate::table::{Plan, Table, of_arrow};
 use crate::unit::{Spare, Unit, UnitSize};
 
-/// Number of rows and total size of the rows' elements, in bytes, at which a row group is complete.
-/// Reaching one of them is enough.
+/// Number of rows and total size of the rows' elements and parents, in bytes, at which a row group
+/// is complete. Reaching one of them is enough.
 const ROW_GROUP: UnitSize = UnitSize {
     rows: 512 << 10,
     bytes: 16 << 20,

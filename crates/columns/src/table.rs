@@ -28,7 +28,7 @@ use crate::shape::{Scalar, Shape};
 use crate::source::Source;
 use crate::unit::{Elements, LevelUnit, Spare, Unit, UnitSize, Walk};
 
-/// Maximum total size of the elements that are being converted at the same time, in bytes.
+/// Maximum total size of the units that are being converted at the same time, in bytes.
 const MOST_AHEAD: u64 = 64 << 20;
 
 /// A table with a row for each element that a query selects in a message. The columns depend only
@@ -174,7 +174,7 @@ impl<'a> Table<'a> {
         let spare = Spare::default();
         let walk = Walk::new(selected, shape, levels, size, &spare);
         let jobs = walk.map(|unit| {
-            let bytes = unit.as_ref().map_or(0, |unit| unit.elements.bytes.len());
+            let bytes = unit.as_ref().map_or(0, Unit::bytes);
             (bytes as u64, unit)
         });
         let ahead = Ahead {

@@ -29,6 +29,27 @@ pub(crate) struct Unit {
     pub(crate) levels: Vec<LevelUnit>,
 }
 
+impl Unit {
+    /// Returns the size of the elements and of their parents, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let levels = self.levels.iter();
+        let parents: usize = levels.map(|level| level.elements.bytes.len()).sum();
+        self.elements.bytes.len() + parents
+    }
+
+    fn is_full(&self, size: UnitSize) -> bool {
+        self.elements.len() >= size.rows || self.counted() >= size.bytes
+    }
+
+    /// Returns the number of bytes that count toward the unit's maximum. The current parents don't
+    /// count, since the next unit would need another copy of them for their other rows.
+    fn counted(&self) -> usize {
+        let levels = self.levels.iter();
+        let parents: usize = levels.map(|level| level.elements.before_last()).sum();
+        self.elements.bytes.len() + parents
+    }
+}
+
 /// The buffers of finished units, for use by other units. Allocating new memory would be slower,
 /// since the system clears each page.
 #[derive(Debug, Default)]
@@ -102,6 +123,11 @@ impl Elements {
         begin..begin + len
     }
 
+    /// Returns the number of bytes before the last element.
+    fn before_last(&self) -> usize {
+        self.places.last().map_or(0, |last| last.begin as usize)
+    }
+
     pub(crate) fn origin(&self, at: usize) -> Origin {
         Origin {
             begin: self.range(at).start,
@@ -137,8 +163,9 @@ fn place(start: u64, range: Range<usize>) -> Place {
     }
 }
 
-/// The number of rows and the number of bytes at which a [`Unit`] is complete. Reaching one of them
-/// is enough. The last element may bring the unit over the number of bytes.
+/// The number of rows and the number of bytes, including those of the rows' parents, at which a
+/// [`Unit`] is complete. Reaching one of them is enough. The last element and its parents may bring
+/// the unit over the number of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnitSize {
     pub(crate) rows: usize,
@@ -211,8 +238,7 @@ impl<'a> Walk<'a> {
         while let Some(size) = self.selected.next().transpose()? {
             self.add(&mut unit, size)?;
             self.add_run(&mut unit);
-            let elements = &unit.elements;
-            if elements.len() >= self.size.rows || elements.bytes.len() >= self.size.bytes {
+            if unit.is_full(self.size) {
                 return Ok(Some(unit));
             }
         }
@@ -223,16 +249,16 @@ impl<'a> Walk<'a> {
     /// Adds the elements that follow the unit's last element, as long as they are adjacent in the
     /// message and already in memory. They have the same parents as the last element.
     fn add_run(&mut self, unit: &mut Unit) {
-        let elements = &mut unit.elements;
-        let (rows, bytes) = (elements.len(), elements.bytes.len());
-        if rows >= self.size.rows || bytes >= self.size.bytes {
+        if unit.is_full(self.size) {
             return;
         }
+        let (rows, bytes) = (unit.elements.len(), unit.counted());
         let size = RunSize {
             elements: self.size.rows - rows,
             bytes: self.size.bytes - bytes,
             large: LARGE,
         };
+        let elements = &mut unit.elements;
         let places = &mut elements.places;
         let met = |start, range| places.push(place(start, range));
         self.selected.copy_run(size, &mut elements.bytes, met);

@@ -391,3 +391,39 @@ fn each_of_many_elements_has_its_index_and_its_parent_and_the_fields_of_that() {
     let item = |index: u64| vec![Some(index.to_string()), Some(index.to_string())];
     assert!(some.into_iter().eq((10..69_990).map(item)));
 }
+
+/// Returns the number of rows in each batch of a table with the items of all groups.
+fn batches(groups: impl Iterator<Item = (usize, usize)>) -> Vec<usize> {
+    let mut message = Vec::new();
+    for (text, items) in groups {
+        let mut group = Vec::new();
+        put_field(&mut group, 1, &vec![b'x'; text]);
+        for _ in 0..items {
+            put_field(&mut group, 2, b"\x08\x01");
+        }
+        put_field(&mut message, 3, &group);
+    }
+    let view = MessageView::of_plain(&message, ReadOptions::new().descriptor(all())).unwrap();
+    let query = PathQuery::parse("group[*].item[*]", view.descriptor()).unwrap();
+    let options = TableOptions::new().columns(["small"]).with_parent(true);
+    let table = Table::new(view, &query, &[], &options).unwrap();
+    let mut rows = Vec::new();
+    let taken = table.for_each_batch(|batch| {
+        rows.push(batch.num_rows());
+        Ok(())
+    });
+    taken.unwrap();
+    rows
+}
+
+#[test]
+fn a_batch_ends_early_if_the_parents_of_its_rows_are_large() {
+    let rows = batches((0..200).map(|_| (100_000, 1)));
+    assert!(rows.iter().all(|&rows| rows <= 100), "{rows:?}");
+    assert_eq!(rows.iter().sum::<usize>(), 200);
+}
+
+#[test]
+fn rows_of_the_same_large_parent_are_in_one_batch() {
+    assert_eq!(batches([(9_000_000, 8)].into_iter()), [8]);
+}
