@@ -76,8 +76,9 @@ impl SplitProto {
     /// than there are; [`ErrorKind::InvalidPath`] if an override leads to a field that isn't a
     /// string or bytes; [`ErrorKind::UnsupportedVersion`] if an override is of an unknown kind;
     /// [`ErrorKind::LimitExceeded`] if more than 1024 passes over the message are needed to set
-    /// values inside of it, because their paths overlap or lead to values that don't exist yet;
-    /// [`ErrorKind::Record`] if the file is damaged; [`ErrorKind::Io`] if the source can't be read.
+    /// values inside of it, because their paths overlap or lead to values that don't exist yet, or
+    /// if too many bytes are read to find such values; [`ErrorKind::Record`] if the file is
+    /// damaged; [`ErrorKind::Io`] if the source can't be read.
     pub fn open(
         source: Arc<dyn ReadAt>,
         descriptor: impl Into<Option<MessageDescriptor>>,

@@ -1,8 +1,10 @@
 //! Assembling the message of a split proto from its records, without copying them.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter_core::edit::Changes;
@@ -19,6 +21,11 @@ use crate::manifest::{Manifest, RecordKind};
 /// the messages on the paths again. Records that [`Draft::extended`](crate::Draft::extended)
 /// divides take a pass each, and have more than 2 GiB.
 const MAX_PASSES: u64 = 1024;
+
+/// Maximum number of bytes to read while looking for the values to set, in addition to
+/// [`MAX_PASSES`] times the size of the records. Each value is looked for from the beginning of the
+/// messages around it.
+const MAX_SEARCHED: u64 = 256 << 20;
 
 /// Assembles the message from the records that the manifest describes. `root` is the message's
 /// type, if it is known.
@@ -81,6 +88,8 @@ struct Assembly<'a> {
     records: &'a Arc<Records>,
     /// Number of passes over the message so far.
     passes: u64,
+    /// Number of bytes read so far while looking for the values to set.
+    searched: u64,
 }
 
 impl<'a> Assembly<'a> {
@@ -93,6 +102,7 @@ impl<'a> Assembly<'a> {
             source,
             records,
             passes: 0,
+            searched: 0,
         })
     }
 
@@ -137,6 +147,10 @@ impl<'a> Assembly<'a> {
         root: Option<&MessageDescriptor>,
     ) -> Result<()> {
         let reading = ReadOptions::new().descriptor(root.cloned());
+        let end = overrides.last().map_or(0, |(number, ..)| number + 1);
+        let size = self.records.range(1..end)?;
+        let most = MAX_PASSES.saturating_mul(size.end - size.start);
+        let most = most.saturating_add(MAX_SEARCHED);
         let mut so_far = Arc::new(std::mem::take(&mut self.builder).finish()?);
         let mut taken = Taken::default();
         for &(number, path, kind) in overrides {
@@ -151,9 +165,19 @@ impl<'a> Assembly<'a> {
                 so_far = self.changed(so_far, &values, Changes::replace, &reading)?;
             }
             let is_there = {
-                let view = MessageView::of_reader(&*so_far, reading.clone())?;
-                view.size(&path).map_err(of_record)?.is_some()
+                let message = Counted::new(&so_far);
+                let view = MessageView::of_reader(&message, reading.clone())?;
+                let size = view.size(&path).map_err(of_record)?;
+                let read = message.read.load(Ordering::Relaxed);
+                self.searched = self.searched.saturating_add(read);
+                size.is_some()
             };
+            if self.searched > most {
+                let message = format!(
+                    "more than {most} bytes are read to find the values that overrides replace"
+                );
+                return Err(of_record(Error::new(ErrorKind::LimitExceeded, message)));
+            }
             if is_there {
                 taken.add(path, query, number);
                 continue;
@@ -165,7 +189,7 @@ impl<'a> Assembly<'a> {
         so_far = self.changed(so_far, &taken.values, Changes::replace, &reading)?;
         let mut next = Assembly::new(self.records)?;
         next.append(so_far.list(), 0..so_far.total_size())?;
-        next.passes = self.passes;
+        (next.passes, next.searched) = (self.passes, self.searched);
         *self = next;
         Ok(())
     }
@@ -233,6 +257,33 @@ impl<'a> Assembly<'a> {
 
     fn finish(self) -> Result<Arc<dyn ReadAt>> {
         Ok(Arc::new(self.builder.finish()?))
+    }
+}
+
+/// A message that counts the bytes that are read.
+struct Counted<'a> {
+    message: &'a Spans,
+    read: AtomicU64,
+}
+
+impl<'a> Counted<'a> {
+    fn new(message: &'a Spans) -> Self {
+        Counted {
+            message,
+            read: AtomicU64::new(0),
+        }
+    }
+}
+
+impl ReadAt for Counted<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let len = self.message.read_at(offset, buf)?;
+        self.read.fetch_add(len as u64, Ordering::Relaxed);
+        Ok(len)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.message.size()
     }
 }
 

@@ -46,7 +46,8 @@ pub(crate) fn manifest(name: &str, kinds: &[RecordKind]) -> Vec<u8> {
         let steps = path.steps().iter().map(|step| {
             let mut part = vec![8, u8::try_from(step.field.0).unwrap()];
             if let Select::Index(index) = &step.select {
-                part.extend([16, u8::try_from(*index).unwrap()]);
+                part.push(16);
+                proto_splitter_core::wire::put_varint(&mut part, *index);
             }
             field(1, &part)
         });

@@ -391,7 +391,11 @@ fn overrides_inside_of_elements_are_read() {
 /// Returns a split proto with a module named "m", and then these overrides.
 fn overridden(overrides: &[(RecordKind, &[u8])]) -> proto_splitter_core::Result<SplitProto> {
     let merge: (_, &[u8]) = (RecordKind::Merge, b"\x0a\x03\x0a\x01m");
-    let all = [&[merge], overrides].concat();
+    split_proto([&[merge], overrides].concat())
+}
+
+/// Returns a split proto with these records.
+fn split_proto(all: Vec<(RecordKind, &[u8])>) -> proto_splitter_core::Result<SplitProto> {
     let (kinds, mut records): (Vec<_>, Vec<_>) = all.into_iter().unzip();
     let manifest = crate::fixtures::manifest("xla.HloProto", &kinds);
     records.insert(0, &manifest);
@@ -433,4 +437,30 @@ fn overrides_inside_of_each_other_need_a_limited_number_of_passes() {
         let error = overridden(&vec![part; 513].concat()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     }
+}
+
+#[test]
+fn overrides_of_many_elements_are_looked_for_in_a_limited_number_of_bytes() {
+    // A module of 1 MB, whose computations have a long name.
+    let mut computation = vec![0x1a, 100, 0x0a, 98];
+    computation.resize(102, b'n');
+    let computations = computation.repeat(10_000);
+    let mut module = vec![0x0a];
+    proto_splitter_core::wire::put_varint(&mut module, computations.len() as u64);
+    module.extend(computations);
+
+    let descriptor = crate::fixtures::message_type("xla.HloProto");
+    let opened = |count: usize| {
+        let mut records = vec![(RecordKind::Merge, &module[..])];
+        records.extend((0..count).map(|at| {
+            let path = format!("hlo_module.computations[{at}]");
+            let path = proto_splitter_core::path::FieldPath::parse(&path, &descriptor).unwrap();
+            (RecordKind::OverrideMessage(path), &b"\x0a\x01a"[..])
+        }));
+        split_proto(records)
+    };
+    let last = merged(&opened(1000).unwrap()).unwrap();
+    assert!(last.windows(5).filter(|at| *at == b"\x1a\x03\x0a\x01a").count() == 1000);
+    let error = opened(10_000).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
 }
