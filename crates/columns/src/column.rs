@@ -452,6 +452,11 @@ impl MessageColumns {
         if met.wire != slot.wire && !(slot.is_packable && met.wire == WireType::Len) {
             return Err(other_type(source, met, slot, &self.shape));
         }
+        if let Some(names) = &slot.names
+            && !names.is_known(low(met.bits).cast_signed())
+        {
+            return Ok(());
+        }
         if let Some(at) = slot.field
             && let Some(field) = self.shape.fields.get(at)
         {

@@ -180,6 +180,7 @@ impl Planner {
                 is_packable: member.is_packable(),
                 field: Some(fields.len()),
                 rivals: Vec::new(),
+                names: None,
             });
             fields.push(FieldShape {
                 number: member.number(),
@@ -189,7 +190,7 @@ impl Planner {
             });
         }
         above.pop();
-        add_rivals(members, &fields, &mut slots);
+        self.add_rivals(members, &fields, &mut slots);
         Ok(MessageShape::new(name.to_owned(), fields, slots))
     }
 
@@ -272,29 +273,38 @@ impl Planner {
         let names = names.or_insert_with(|| Arc::new(EnumNames::new(values, is_closed)));
         Arc::clone(names)
     }
-}
 
-/// Adds a slot for each field that isn't a column, but is in the same oneof as a column, since a
-/// value of this field removes the column's value.
-fn add_rivals(members: &[(Member, Wanted)], fields: &[FieldShape], slots: &mut Vec<Slot>) {
-    for (at, (member, _)) in members.iter().enumerate() {
-        let Some(oneof) = member.oneof() else {
-            continue;
-        };
-        for rival in oneof.fields() {
-            if rival.number() == fields[at].number {
+    /// Adds a slot for each field that isn't a column, but is in the same oneof as a column, since
+    /// a value of this field removes the column's value.
+    fn add_rivals(
+        &mut self,
+        members: &[(Member, Wanted)],
+        fields: &[FieldShape],
+        slots: &mut Vec<Slot>,
+    ) {
+        for (at, (member, _)) in members.iter().enumerate() {
+            let Some(oneof) = member.oneof() else {
                 continue;
-            }
-            match slots.iter_mut().find(|slot| slot.number == rival.number()) {
-                Some(slot) => slot.rivals.push(at),
-                None => slots.push(Slot {
-                    number: rival.number(),
-                    name: rival.name().to_owned(),
-                    wire: wire_type(&rival.kind(), rival.is_group()),
-                    is_packable: false,
-                    field: None,
-                    rivals: vec![at],
-                }),
+            };
+            for rival in oneof.fields() {
+                if rival.number() == fields[at].number {
+                    continue;
+                }
+                match slots.iter_mut().find(|slot| slot.number == rival.number()) {
+                    Some(slot) => slot.rivals.push(at),
+                    None => slots.push(Slot {
+                        number: rival.number(),
+                        name: rival.name().to_owned(),
+                        wire: wire_type(&rival.kind(), rival.is_group()),
+                        is_packable: false,
+                        field: None,
+                        rivals: vec![at],
+                        names: match rival.kind() {
+                            Kind::Enum(values) => Some(self.names(&values)),
+                            _ => None,
+                        },
+                    }),
+                }
             }
         }
     }

@@ -202,6 +202,9 @@ pub(crate) struct Slot {
     /// Indices of the columns for the other fields of the oneof. A value of this field removes the
     /// values in these columns.
     pub(crate) rivals: Vec<usize>,
+    /// The enum of a field without a column, since a number that readers treat as an unknown field
+    /// doesn't remove other values; `None` for any other field.
+    pub(crate) names: Option<Arc<EnumNames>>,
 }
 
 /// The fields of a message type that become columns, with tables for looking them up.

@@ -30,6 +30,7 @@ message Item {
     uint32 number = 8;
     string word = 9;
     Item item = 10;
+    Level grade = 15;
   }
   repeated int64 many = 11;
   optional uint64 far = 100;
@@ -234,6 +235,20 @@ fn an_unknown_number_of_a_closed_enum_does_not_replace_an_earlier_one() {
     let levels: Vec<_> = rows(&message, "item[*]", &["level"]).concat();
     let expected = [Some("HIGH"), None, Some("LOW"), None].map(|name| name.map(str::to_owned));
     assert_eq!(levels, expected);
+}
+
+#[test]
+fn an_unknown_number_of_a_closed_enum_does_not_remove_another_value_of_its_oneof() {
+    let mut message = Vec::new();
+    // The same number, and then a known and an unknown grade.
+    for item in [b"\x40\x05\x78\x02", b"\x40\x05\x78\x07"] {
+        put_field(&mut message, 1, item);
+    }
+    for columns in [&["number"][..], &["number", "grade"]] {
+        let rows = rows(&message, "item[*]", columns);
+        let numbers: Vec<_> = rows.iter().map(|row| row[0].as_deref()).collect();
+        assert_eq!(numbers, [None, Some("5")], "{columns:?}");
+    }
 }
 
 /// Returns the names of the moods of all items.
