@@ -9,7 +9,7 @@ use crate::proto::{Begin, Data};
 use crate::{MAX_SESSION_SIZE, VERSION};
 
 /// Maximum decompressed size of a compressed piece in a frame, in bytes: 64 MiB.
-const MAX_PIECE_SIZE: u64 = 64 << 20;
+pub(crate) const MAX_PIECE_SIZE: usize = 64 << 20;
 
 /// Checks the announcement in the first frame of a transfer. Fails if the options don't permit the
 /// transfer, or if a number in the announcement is impossible.
@@ -121,7 +121,7 @@ pub(crate) fn check_crc32c(what: &str, found: u32, said: u32) -> Result<()> {
 /// Decompresses a piece whose declared size is `size`. Fails if `size` is wrong, greater than
 /// [`MAX_PIECE_SIZE`], or greater than `left`, the number of bytes that the chunk lacks.
 fn decompress(content: &[u8], size: u64, left: u64) -> Result<Bytes> {
-    if size > left.min(MAX_PIECE_SIZE) {
+    if size > left.min(MAX_PIECE_SIZE as u64) {
         let message = format!("a piece claims {size} bytes, but {left} are left");
         return Err(invalid(message));
     }

@@ -12,6 +12,7 @@ use proto_splitter_core::split::{
 };
 use proto_splitter_core::{Error, ErrorKind, Result};
 
+use crate::checks::MAX_PIECE_SIZE;
 use crate::proto::{Begin, Data, End, Frame, ResumeToken};
 use crate::{
     DEFAULT_MAX_CHUNK_SIZE, DEFAULT_MAX_FRAME_SIZE, LEAST_MAX_FRAME_SIZE, MAX_SESSION_SIZE, VERSION,
@@ -319,6 +320,11 @@ impl Frames {
         if let Some(data) = self.pending.take() {
             return Ok(Some(data));
         }
+        // Receivers limit the size of a piece that they decompress.
+        let most = match self.options.compression_level {
+            Some(_) => MAX_PIECE_SIZE,
+            None => usize::MAX,
+        };
         loop {
             // If little room is left, makes a piece for the next frame instead, since a tiny piece
             // has more overhead than content.
@@ -327,7 +333,7 @@ impl Frames {
             } else {
                 room
             };
-            let Some(piece) = pieces.next_piece(len)? else {
+            let Some(piece) = pieces.next_piece(len.min(most))? else {
                 return Ok(None);
             };
             self.meter.advance(piece.bytes.len() as u64)?;

@@ -105,6 +105,20 @@ fn frames_that_compress_take_fewer_bytes() {
 }
 
 #[test]
+fn large_frames_that_compress_are_accepted() {
+    let message = FileDescriptorProto {
+        name: Some("a".repeat(65 << 20)),
+        ..Default::default()
+    };
+    let split = SplitOptions::new().max_chunk_size(128 << 20);
+    let options = SendOptions::new().split(split).max_frame_size(128 << 20);
+    let sent = frames(&message, &options.compression_level(Some(1)));
+    assert_eq!(sent.len(), 1);
+    let typed: FileDescriptorProto = in_memory(sent).into_message().unwrap();
+    assert!(typed == message);
+}
+
+#[test]
 fn a_handle_reads_parts_and_a_file_appears_whole() {
     let message = message();
     let sent = frames(&message, &small_chunks());
