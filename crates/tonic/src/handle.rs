@@ -22,6 +22,11 @@ use crate::status::status;
 /// the transfer.
 pub struct Handle {
     file: Arc<ChunkedFile<Arc<dyn ReadAt>>>,
+    transfer: Transfer,
+}
+
+/// A running transfer. Dropping this ends the transfer.
+struct Transfer {
     /// The task that receives the frames. It returns the number of the transfer in `slot`, which
     /// [`Slot::take_receiver`] requires.
     task: JoinHandle<Result<u64, Status>>,
@@ -37,7 +42,8 @@ impl fmt::Debug for Handle {
 
 impl Receive {
     /// Receives a message as a handle that can be read before the whole message has arrived.
-    /// Returns the handle once the trailer, which describes the chunks, has arrived.
+    /// Returns the handle once the trailer, which describes the chunks, has arrived. Dropping the
+    /// future ends the transfer.
     ///
     /// # Errors
     ///
@@ -74,18 +80,15 @@ impl Handle {
                 receive.drive(frames, &slot, look).await
             }
         });
+        let mut transfer = Transfer { task, slot };
         match opened.await {
             Ok(Ok(file)) => Ok(Handle {
                 file: Arc::new(file),
-                task,
-                slot,
+                transfer,
             }),
-            Ok(Err(error)) => {
-                task.abort();
-                Err(status(&error))
-            }
+            Ok(Err(error)) => Err(status(&error)),
             // The transfer ended before its trailer arrived.
-            Err(_) => match task.await.map_err(stopped)? {
+            Err(_) => match (&mut transfer.task).await.map_err(stopped)? {
                 Ok(_) => Err(Status::internal("the transfer has no trailer")),
                 Err(status) => Err(status),
             },
@@ -101,7 +104,7 @@ impl Handle {
 
     /// Returns the number of chunks that have arrived completely, and the total number of chunks.
     pub fn chunks(&self) -> (u64, u64) {
-        self.slot.lock().receiver.chunks()
+        self.transfer.slot.lock().receiver.chunks()
     }
 
     /// Waits for the end of the transfer. Returns the whole message as a file, to be merged,
@@ -111,13 +114,13 @@ impl Handle {
     ///
     /// The errors of [`Receive::message`].
     pub async fn complete(mut self) -> Result<ChunkedFile<Arc<dyn ReadAt>>, Status> {
-        let turn = (&mut self.task).await.map_err(stopped)??;
-        let receiver = self.slot.take_receiver(turn)?;
+        let turn = (&mut self.transfer.task).await.map_err(stopped)??;
+        let receiver = self.transfer.slot.take_receiver(turn)?;
         blocking_if(true, move || receiver.into_chunked_file()).await
     }
 }
 
-impl Drop for Handle {
+impl Drop for Transfer {
     fn drop(&mut self) {
         self.task.abort();
         // After this, readers that wait for a chunk fail.

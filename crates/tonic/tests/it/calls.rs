@@ -13,6 +13,7 @@ use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter_tonic::{Outgoing, Receive, ReceiveOptions, SendOptions, send, send_with};
 use tempfile::tempdir;
 use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request};
 
 use crate::shelf::shelf_client::ShelfClient;
@@ -109,6 +110,19 @@ async fn a_server_answers_with_a_message_of_any_size() {
 
     let status = client.get(Wanted::default()).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn a_transfer_ends_if_its_handle_is_no_longer_waited_for() {
+    let (sender, frames) = tokio::sync::mpsc::channel(1);
+    let receive = Receive::new().idle_timeout(None);
+    let opening = receive.handle(ReceiverStream::new(frames));
+    // Drops the future after polling it once.
+    let opened = tokio::time::timeout(Duration::ZERO, opening).await;
+    assert!(opened.is_err());
+    // The frames are dropped together with the transfer.
+    let closed = tokio::time::timeout(Duration::from_secs(60), sender.closed());
+    closed.await.unwrap();
 }
 
 #[tokio::test]
