@@ -118,9 +118,10 @@ pub(super) fn lay_out(
     unique_names(leaving);
     let limits = [options.max_file_size, options.shard_size];
     let most = limits.into_iter().flatten().min().unwrap_or(u64::MAX);
-    let (mut count, mut size) = (0, u64::MAX);
+    let (mut count, mut size) = (0, None::<u64>);
     for one in leaving.iter_mut() {
-        let end = size.checked_add(one.len).filter(|&end| end <= most);
+        let end = size.and_then(|size| size.checked_add(one.len));
+        let end = end.filter(|&end| end <= most);
         if let Some(limit) = options.max_file_size.filter(|&limit| one.len > limit) {
             let message = format!(
                 "tensor \"{}\" has {} bytes, over the maximum file size of {limit}",
@@ -129,7 +130,7 @@ pub(super) fn lay_out(
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         count += usize::from(end.is_none());
-        size = end.unwrap_or(one.len);
+        size = Some(end.unwrap_or(one.len));
         one.file = count - 1;
     }
     let files = (0..count).map(|at| {

@@ -336,6 +336,26 @@ fn shards_have_headers_and_an_index_and_the_model_refers_to_them() {
 }
 
 #[test]
+fn a_tensor_without_bytes_is_moved_to_a_safetensors_file_even_if_it_is_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("out.onnx");
+    let options = ExternalOptions::new()
+        .data_format(DataFormat::Safetensors)
+        .min_size(0)
+        .force(true);
+    for others in [vec![], vec![raw("w", noise(1, 2000))]] {
+        let model = of_initializers([vec![raw("roi", [])], others].concat());
+        let path = write(folder.path(), &model);
+        let written = open(&path)
+            .unwrap()
+            .write(&target, Form::External, &options)
+            .unwrap();
+        assert_eq!(written.data_files, [folder.path().join("out.safetensors")]);
+        assert_eq!(whole(&target), model);
+    }
+}
+
+#[test]
 fn tensors_whose_name_is_taken_get_numbers_in_a_safetensors_file() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["w", "w", "w#2", "w", "__metadata__"];
