@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use super::ExternalOptions;
 use crate::data_type::TypedField;
 use crate::proto::tensor_proto::DataType;
 
@@ -30,6 +33,22 @@ pub(super) struct Leaving {
     pub(super) offset: u64,
     /// True if an earlier tensor has the same bytes, which are written only once.
     pub(super) is_copy: bool,
+}
+
+impl Leaving {
+    /// Fails if the tensor is larger than a data file may be.
+    pub(super) fn check_len(&self, options: &ExternalOptions) -> Result<()> {
+        match options.max_file_size {
+            Some(limit) if self.len > limit => {
+                let message = format!(
+                    "tensor \"{}\" has {} bytes, over the maximum file size of {limit}",
+                    self.name, self.len
+                );
+                Err(Error::new(ErrorKind::LimitExceeded, message))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The source of a tensor's bytes.

@@ -424,6 +424,7 @@ fn lay_out(
             continue;
         }
         let one = &mut leaving[at];
+        one.check_len(options)?;
         let alignment = if one.len > ALIGNED_ABOVE {
             options.alignment
         } else {
@@ -439,14 +440,7 @@ fn lay_out(
             Some(place) => place,
             None => {
                 sizes.push(0);
-                let alone = options.max_file_size.is_none().then_some((0, one.len));
-                end_in(0).or(alone).ok_or_else(|| {
-                    let message = format!(
-                        "tensor \"{}\" has {} bytes, over the maximum file size of {most}",
-                        one.name, one.len
-                    );
-                    Error::new(ErrorKind::LimitExceeded, message)
-                })?
+                end_in(0).unwrap_or((0, one.len))
             }
         };
         if let Some(size) = sizes.last_mut() {

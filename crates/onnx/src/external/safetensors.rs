@@ -120,15 +120,9 @@ pub(super) fn lay_out(
     let most = limits.into_iter().flatten().min().unwrap_or(u64::MAX);
     let (mut count, mut size) = (0, None::<u64>);
     for one in leaving.iter_mut() {
+        one.check_len(options)?;
         let end = size.and_then(|size| size.checked_add(one.len));
         let end = end.filter(|&end| end <= most);
-        if let Some(limit) = options.max_file_size.filter(|&limit| one.len > limit) {
-            let message = format!(
-                "tensor \"{}\" has {} bytes, over the maximum file size of {limit}",
-                one.name, one.len
-            );
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
-        }
         count += usize::from(end.is_none());
         size = Some(end.unwrap_or(one.len));
         one.file = count - 1;

@@ -217,6 +217,40 @@ fn shards_are_as_large_as_was_said_at_the_most() {
     );
 }
 
+#[test]
+fn a_tensor_above_the_shard_size_gets_its_own_file_up_to_the_maximum_file_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let tensors = [("a", 500), ("b", 2000), ("c", 400), ("d", 300)]
+        .map(|(name, len)| raw(name, noise(7, len)));
+    let path = write(folder.path(), &of_initializers(tensors.to_vec()));
+    let options = ExternalOptions::new()
+        .min_size(100)
+        .shard_size(Some(1000))
+        .max_file_size(Some(2000));
+    externalise(&path, &options);
+    for (name, size) in [
+        ("out-00001-of-00003.onnx.data", 500),
+        ("out-00002-of-00003.onnx.data", 2000),
+        ("out-00003-of-00003.onnx.data", 700),
+    ] {
+        assert_eq!(fs::metadata(folder.path().join(name)).unwrap().len(), size);
+    }
+    assert_eq!(whole(&folder.path().join("out.onnx")), whole(&path));
+    let error = open(&path)
+        .unwrap()
+        .write(
+            &folder.path().join("new.onnx"),
+            Form::External,
+            &options.max_file_size(Some(1999)),
+        )
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert_eq!(
+        error.to_string(),
+        "tensor \"b\" has 2000 bytes, over the maximum file size of 1999"
+    );
+}
+
 /// Checks for each type that elements in the type's field become the expected raw data.
 #[test]
 fn typed_data_becomes_raw_data() {
