@@ -22,7 +22,7 @@ use crate::options::OnnxOptions;
 use crate::rewrite::{Decide, Rewriter};
 use crate::source::{OnnxSource, named};
 use crate::tensor::Tensor;
-use crate::walk::{Cursor, Place, TensorRole, walk};
+use crate::walk::{Cursor, Place, walk};
 
 /// First bytes of the JSON header of a safetensors file with a model in its header.
 const METADATA: &[u8] = b"{\"__metadata__\":{";
@@ -147,10 +147,8 @@ impl Decide for Tensors<'_> {
         place: &Place<'_>,
         _: &mut SpansBuilder,
     ) -> Result<Change> {
-        let is_graphs = !place.in_function() && !place.in_training();
-        let is_initializer = is_graphs && place.role == TensorRole::Initializer;
         let found = self.metadata.info(&tensor.name);
-        let Some(found) = found.filter(|_| is_initializer) else {
+        let Some(found) = found.filter(|_| place.is_embedded()) else {
             if tensor.is_external {
                 let error = tensor.invalid("its data is not in the file");
                 return Err(error.at_path(place.path()));

@@ -178,6 +178,13 @@ impl Place<'_> {
         self.has(Kind::Training)
     }
 
+    /// Returns true if the tensor is an initializer whose data may be in the safetensors file that
+    /// has the model in its header: an initializer of any graph, except in functions and training
+    /// information.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.role == TensorRole::Initializer && !self.in_function() && !self.in_training()
+    }
+
     /// Returns true if the tensor is in the graph of an attribute.
     pub(crate) fn in_subgraph(&self) -> bool {
         let attribute = |frame: &Frame| frame.kind == Kind::Attribute;

@@ -7,15 +7,17 @@
 //! The model is in the header, and the data of its initializers is in the tensors with the same
 //! names.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use prost_reflect::{DynamicMessage, SerializeOptions};
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
+use proto_splitter_core::wire::Field;
 use proto_splitter_core::{Error, ErrorKind, MessageReader, Result};
 use record_file::ReadAt;
 
 use super::contexts::Contexts;
-use super::leaving::DataFile;
+use super::leaving::{DataFile, Leaving};
 use super::place::replace;
 use super::plan::{Away, ExternalPlan, check, choose, file_name, left_in};
 use super::safetensors::{MAX_HEADER_LEN, METADATA, header, stored_as};
@@ -25,7 +27,7 @@ use crate::model_descriptor;
 use crate::model_json::model_of;
 use crate::proto::tensor_proto::DataType;
 use crate::tensor::Tensor;
-use crate::walk::{Place, TensorRole};
+use crate::walk::{Cursor, Place, Visitor, walk};
 
 /// Key of the model in the metadata of a safetensors header.
 pub(crate) const KEY: &str = "onnx";
@@ -84,9 +86,9 @@ impl EmbeddedPlan {
     ///
     /// Any error due to damage in the parts of the model that are read;
     /// [`ErrorKind::InvalidMessage`] if the model breaks the wire format, the size of a tensor's
-    /// data doesn't match its type and shape, or two initializers have the same name, which a
-    /// safetensors file can't represent; [`ErrorKind::Uncuttable`] if the model without its
-    /// initializers, as JSON, exceeds the 100 MB that readers accept as a header.
+    /// data doesn't match its type and shape, or an initializer has the name of another one that is
+    /// moved out, which a safetensors file can't represent; [`ErrorKind::Uncuttable`] if the model
+    /// without its initializers, as JSON, exceeds the 100 MB that readers accept as a header.
     pub fn new(
         model: MessageReader,
         target: impl Into<PathBuf>,
@@ -99,7 +101,7 @@ impl EmbeddedPlan {
         // The content of compiled nodes stays in the header.
         let (mut leaving, _) = choose(&model, options, leaves)?;
         let contexts = Contexts::default();
-        check_names(leaving.iter().map(|one| one.name.as_str()))?;
+        check_names(&model, &leaving, options)?;
         // Offsets are relative to the end of the header, since the header's size isn't known yet.
         let mut file = DataFile {
             name,
@@ -176,7 +178,6 @@ impl EmbeddedPlan {
 
 /// Returns true if a tensor is an initializer that `onnx-safetensors` can move out of the model.
 fn leaves(_: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> bool {
-    let is_graphs = !place.in_function() && !place.in_training();
     let data_type = tensor.data_type();
     // The reader of `onnx-safetensors` doesn't support these types.
     let unknown = [
@@ -185,25 +186,50 @@ fn leaves(_: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> 
         DataType::Float6e3m2,
     ];
     let has_type = data_type.filter(|data_type| !unknown.contains(data_type));
-    is_graphs
-        && place.role == TensorRole::Initializer
+    place.is_embedded()
         && !tensor.name.is_empty()
         && tensor.name != METADATA
         && has_type.is_some_and(|data_type| stored_as(data_type, &tensor.dims, len).is_some())
 }
 
-/// Fails if two tensors have the same name, since a safetensors file identifies tensors by name.
-fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
-    let mut seen = std::collections::HashSet::new();
-    for name in names {
-        if !seen.insert(name) {
-            let message = format!(
-                "two initializers are called {name:?}, but names in a safetensors file must be unique"
-            );
-            return Err(Error::new(ErrorKind::InvalidMessage, message));
+/// Fails if an initializer has the name of another one that is moved out. Readers take the data of
+/// both from the file's tensor with this name, even if the header has data for one of them.
+fn check_names(
+    model: &MessageReader,
+    leaving: &[Leaving],
+    options: &ExternalOptions,
+) -> Result<()> {
+    let starts = leaving.iter().map(|one| (one.name.as_str(), one.start));
+    let mut names = Names {
+        starts: starts.collect(),
+    };
+    walk(model, model.total_size(), options.max_depth, &mut names)
+}
+
+/// A visitor for [`check_names`].
+struct Names<'a> {
+    /// Offsets in the model of the tensors that are moved out, by name.
+    starts: HashMap<&'a str, u64>,
+}
+
+impl Visitor for Names<'_> {
+    fn tensor(
+        &mut self,
+        _: &Field,
+        tensor: &Tensor,
+        place: &Place<'_>,
+        _: &mut Cursor<'_>,
+    ) -> Result<()> {
+        let moved = self.starts.get(tensor.name.as_str());
+        if moved.is_none_or(|&start| start == tensor.range.start) || !place.is_embedded() {
+            return Ok(());
         }
+        let message = format!(
+            "two initializers are called {:?}, but names in a safetensors file must be unique",
+            tensor.name
+        );
+        Err(Error::new(ErrorKind::InvalidMessage, message).at_path(place.path()))
     }
-    Ok(())
 }
 
 /// Returns the model as JSON, with the field names from its schema, and the size in bytes of the

@@ -10,12 +10,13 @@ use proto_splitter_core::formats::{ConvertOptions, Format, OpenOptions, Registry
 use proto_splitter_core::split::{Source, SplitExt, SplitOptions};
 use proto_splitter_core::{ErrorKind, MessageReader};
 use proto_splitter_onnx::external::{DataFormat, EmbeddedPlan, ExternalOptions, Form};
-use proto_splitter_onnx::proto::{ModelProto, TensorProto};
+use proto_splitter_onnx::proto::{GraphProto, ModelProto, TensorProto};
 use proto_splitter_onnx::{OnnxFormat, OnnxOptions, OnnxSource, OnnxSplitter};
 use safetensors::SafeTensors;
 
 use crate::support::{
-    FLOAT, bytes_of, everywhere, noise, of_initializers, open, raw, whole, write,
+    FLOAT, STRING, branch, bytes_of, everywhere, model, noise, of_initializers, open, raw, whole,
+    write,
 };
 
 static FORMATS: Registry = Registry::new(&[&OnnxFormat]);
@@ -129,6 +130,41 @@ fn an_initializer_with_the_name_of_the_metadata_stays_in_the_model() {
     let model = of_initializers(vec![raw("__metadata__", [1]), raw("w", [2])]);
     assert_eq!(embed(&model, &path).unwrap(), 1);
     assert_eq!(bytes_of(&extract(&path).unwrap()), model.encode_to_vec());
+}
+
+#[test]
+fn the_name_of_an_initializer_in_the_file_is_refused_for_one_that_stays_in_the_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    let moved = of_type("c", FLOAT, &[8], 32);
+    let empty = TensorProto {
+        raw_data: None,
+        ..of_type("c", FLOAT, &[0], 0)
+    };
+    let strings = TensorProto {
+        raw_data: None,
+        string_data: vec![noise(4, 32).into()],
+        ..of_type("c", STRING, &[1], 0)
+    };
+    let complex = of_type("c", 15, &[2], 32);
+    for stays in [empty, strings, complex] {
+        let graph = |tensor: &TensorProto| GraphProto {
+            initializer: vec![tensor.clone()],
+            ..Default::default()
+        };
+        let branches = [&moved, &stays].map(|tensor| branch("if", graph(tensor)));
+        for node in [branches.to_vec(), branches.into_iter().rev().collect()] {
+            let model = model(GraphProto {
+                node,
+                ..Default::default()
+            });
+            let error = embed(&model, &path).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidMessage);
+            let text = error.to_string();
+            assert!(text.contains("two initializers are called \"c\""), "{text}");
+            assert!(!path.exists());
+        }
+    }
 }
 
 #[test]
