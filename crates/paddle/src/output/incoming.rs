@@ -59,8 +59,15 @@ impl Default for Incoming {
 }
 
 impl Incoming {
-    pub(super) fn begin_level(&mut self) {
+    /// Starts a level of LoD. Fails if there are too many, since a level without bytes takes memory,
+    /// too.
+    pub(super) fn begin_level(&mut self) -> Result<()> {
+        if self.lod.len() as u64 >= MAX_LOD_LEVELS {
+            let message = format!("more than {MAX_LOD_LEVELS} LoD levels");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
         self.lod.push(self.size..self.size);
+        Ok(())
     }
 
     pub(super) fn begin_rows(&mut self) {
@@ -95,9 +102,6 @@ impl Incoming {
         (self.has_data, self.data) = (true, size);
         if is_vocabulary != (self.kind == StreamKind::Vocabulary) {
             return Err(invalid(format!("the data isn't a {}", self.kind)));
-        }
-        if self.lod.len() as u64 > MAX_LOD_LEVELS {
-            return Err(invalid(format!("{} LoD levels", self.lod.len())));
         }
         if self.kind != StreamKind::Dense && !self.lod.is_empty() {
             return Err(invalid(format!("a {} has no LoD", self.kind)));

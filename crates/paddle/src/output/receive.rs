@@ -307,7 +307,8 @@ impl<'a, 'm> Receiver<'a, 'm> {
                 self.enter(Context::Parameter, end)
             }
             (Context::Parameter, field::parameter::LOD) => {
-                self.incoming.begin_level();
+                let began = self.incoming.begin_level();
+                began.map_err(|error| self.located(error))?;
                 self.enter(Context::Lod, end)
             }
             (Context::Parameter, field::parameter::ROWS) => {

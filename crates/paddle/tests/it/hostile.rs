@@ -8,9 +8,11 @@ use prost::Message;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_paddle::proto::framework::var_type::{LoDTensorDesc, TensorDesc, Type};
 use proto_splitter_paddle::proto::framework::{BlockDesc, ProgramDesc, VarDesc, VarType};
-use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec, write_stream};
+use proto_splitter_paddle::proto::model;
+use proto_splitter_paddle::stream::{Layout, MAX_LOD_LEVELS, StreamKind, TensorSpec, write_stream};
 use proto_splitter_paddle::{
-    PaddleModel, PaddleOpenOptions, ParameterFile, ParameterSpec, variables,
+    PaddleModel, PaddleOpenOptions, PaddleWriteOptions, ParameterFile, ParameterSpec, variables,
+    write_model,
 };
 
 use crate::support::fixtures;
@@ -531,4 +533,36 @@ fn many_names_and_no_files_allocate_nothing_for_what_is_only_said() {
             assert!(open(&all, &specs, Some(layout)).starts_with("w: "));
         }
     }
+}
+
+#[test]
+fn a_level_of_lod_beyond_the_limit_is_refused_before_the_rest_of_the_message_arrives() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.pb");
+    let write = |levels: u64| {
+        let parameter = model::Parameter {
+            name: Some("w".into()),
+            lod: vec![model::parameter::LodLevel::default(); usize::try_from(levels).unwrap()],
+            ..Default::default()
+        };
+        let file = model::ParameterFile {
+            file: Some("w.pdiparams".into()),
+            parameters: vec![parameter],
+            ..Default::default()
+        };
+        let model = model::Model {
+            parameter_files: vec![file],
+            ..Default::default()
+        };
+        fs::write(&path, model.encode_to_vec()).unwrap();
+        write_model(&path, folder.path().join("to"), &PaddleWriteOptions::new()).unwrap_err()
+    };
+    // The message ends after the levels, which is reported only if all of them were accepted.
+    let error = write(MAX_LOD_LEVELS);
+    assert_eq!(error.kind(), ErrorKind::InvalidMessage, "{error}");
+    assert!(error.to_string().contains("there is no tensor"), "{error}");
+    let error = write(MAX_LOD_LEVELS + 1);
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    let line = error.to_string();
+    assert!(line.contains("w: more than 64 LoD levels at 0x"), "{line}");
 }
