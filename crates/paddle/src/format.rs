@@ -20,16 +20,17 @@ use proto_splitter_core::wire::{SourceInput, WireCursor};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::model::{
-    MODEL, OLD_PARAMETERS, OLD_PROGRAM, PaddleModel, ProgramKind, field, is_of_model,
+    MODEL, OLD_PARAMETERS, OLD_PROGRAM, PaddleModel, ProgramKind, field, has_parameters,
+    is_of_model,
 };
 use crate::output::{Arrangement, PaddleWriteOptions, write_message};
 use crate::parameters::{Parameter, ParameterFile};
-use crate::program::{looks_like_json, looks_like_pickle};
+use crate::program::{looks_like_json, looks_like_pickle, parameters};
 use crate::proto::descriptor_pool;
 use crate::proto::framework::var_type::Type;
 use crate::splitter::{ModelSplitter, PROGRAM_DESC, ProgramDescSplitter};
 use crate::stream::{Layout, StreamKind, len};
-use crate::{NAMES, variables};
+use crate::{NAMES, PaddleVariable, variables};
 
 /// The format of Paddle models. A model consists of a program (`.pdmodel`, `__model__`, or the
 /// `.json` that Paddle 3.x writes) and its parameters (`.pdiparams`, `__params__`, or one file per
@@ -37,7 +38,7 @@ use crate::{NAMES, variables};
 ///
 /// A model can be opened by its folder, or by the name of any of its files. It is both a message of
 /// type [`MODEL`] and an archive of its parameters. A program is opened as just a `ProgramDesc` if
-/// its parameters are missing, or if the caller asks for that type.
+/// all its parameters are missing, or if the caller asks for that type.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
@@ -122,7 +123,7 @@ impl Format for PaddleFormat {
         };
         let model = match model {
             Ok(model) => model,
-            // A program without parameters next to it is opened alone, as its parameters may be
+            // A program without any parameters next to it is opened alone, as its parameters may be
             // anywhere.
             Err(error) if error.kind() == ErrorKind::Io && is_program_alone(path) => {
                 return open_program(input, options);
@@ -316,13 +317,23 @@ fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
     PaddleModel::open_with(path, &named.parameters(path))
 }
 
-/// Returns true if a file is a `ProgramDesc` with variables, even if its parameters are missing.
-fn is_program_alone(path: &Path) -> bool {
-    let file = std::fs::File::open(path);
-    path.is_file() && file.is_ok_and(|file| variables(&file).is_ok_and(|found| !found.is_empty()))
+/// Returns the variables of the `ProgramDesc` in a file; empty if the file isn't a `ProgramDesc`.
+fn variables_in(path: &Path) -> Vec<PaddleVariable> {
+    let read = || -> Result<_> { variables(&std::fs::File::open(path)?) };
+    let found = path.is_file().then(read);
+    found.and_then(Result::ok).unwrap_or_default()
 }
 
-/// Returns true if all fields in a file are fields of a message of type [`MODEL`].
+/// Returns true if a file is a `ProgramDesc` with variables, and there is no file with any of its
+/// parameters.
+fn is_program_alone(path: &Path) -> bool {
+    let found = variables_in(path);
+    let specs = parameters(&found).unwrap_or_default();
+    !found.is_empty() && !has_parameters(path, &specs)
+}
+
+/// Returns true if all fields in a file are fields of a message of type [`MODEL`]. A program, whose
+/// fields have some of the same numbers, is no such message.
 fn is_message(path: &Path) -> bool {
     let has_fields = || -> Result<bool> {
         let file = std::fs::File::open(path)?;
@@ -337,7 +348,7 @@ fn is_message(path: &Path) -> bool {
         }
         Ok(any)
     };
-    path.is_file() && has_fields().unwrap_or(false)
+    path.is_file() && variables_in(path).is_empty() && has_fields().unwrap_or(false)
 }
 
 fn open_program(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {

@@ -14,7 +14,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
 pub use append::{Appended, append_to_model};
-pub(crate) use find::{OLD_PARAMETERS, OLD_PROGRAM, rivals, separate_path};
+pub(crate) use find::{OLD_PARAMETERS, OLD_PROGRAM, has_parameters, rivals, separate_path};
 pub use message::MODEL;
 pub(crate) use message::{field, is_of_model};
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::part::FilePart;
-use crate::program::pir_parameters;
+use crate::program::{ParameterSpec, pir_parameters};
 
 /// Name of a model's program in older Paddle releases.
 pub(crate) const OLD_PROGRAM: &str = "__model__";
@@ -172,6 +172,19 @@ pub(crate) fn separate_path(folder: &Path, name: &str) -> Result<PathBuf> {
         return Err(outside());
     }
     Ok(folder.join(name))
+}
+
+/// Returns true if there is a file with parameters of the program at `program`: the file of all
+/// parameters, or a separate file for any parameter in `specs`.
+pub(crate) fn has_parameters(program: &Path, specs: &[ParameterSpec]) -> bool {
+    let combined = find(program).ok().and_then(|found| found.parameters);
+    // A program with an unusual name is found as a file of parameters itself.
+    if combined.is_some_and(|file| file != program) {
+        return true;
+    }
+    let folder = program.parent().unwrap_or(Path::new(""));
+    let mut paths = specs.iter().map(|spec| separate_path(folder, spec.name()));
+    paths.any(|path| path.is_ok_and(|path| path.is_file()))
 }
 
 /// Fails if `path`, which is below `folder`, leads outside of it through a symbolic link.

@@ -285,6 +285,34 @@ fn a_program_without_its_parameters_is_a_program_desc() {
 }
 
 #[test]
+fn a_program_with_any_of_its_parameters_is_not_opened_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("__model__");
+    for name in ["__model__", "fc_0.b_0", "fc_1.w_0"] {
+        let from = fixtures().join("vars_separate").join(name);
+        fs::copy(from, folder.path().join(name)).unwrap();
+    }
+    let pool = PaddleFormat.descriptor_pool().unwrap();
+    for wanted in [None, pool.get_message_by_name(MODEL)] {
+        let options = OpenOptions::new().descriptor(wanted);
+        let error = FORMATS.open(&program, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        let line = error.to_string();
+        assert!(
+            line.contains("parameter \"fc_0.w_0\" is in no file"),
+            "{line}"
+        );
+    }
+    assert_eq!(PaddleFormat.message_type(&program), Some(MODEL));
+    for name in ["fc_0.b_0", "fc_1.w_0"] {
+        fs::remove_file(folder.path().join(name)).unwrap();
+    }
+    let opened = FORMATS.open(&program, &OpenOptions::new()).unwrap();
+    assert_eq!(opened.descriptor().unwrap().full_name(), PROGRAM_DESC);
+    assert_eq!(PaddleFormat.message_type(&program), Some(PROGRAM_DESC));
+}
+
+#[test]
 fn all_parameters_are_read_at_once_to_fresh_memory_and_to_buffers() {
     for name in ["jit_save", "vars_separate", "v331_jit_pir", "selected_rows"] {
         let model = PaddleModel::open(fixtures().join(name)).unwrap();
