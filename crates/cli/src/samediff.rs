@@ -211,6 +211,8 @@ fn add(args: &AddArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     };
     let failed = failed(&args.input);
     let content = import(&args.input).map_err(&failed)?;
+    let mut read = content.files().to_vec();
+    read.extend(args.onto.clone());
     let added = match &args.like {
         None => draft.add_tag(tag, content),
         Some(like) => {
@@ -222,8 +224,7 @@ fn add(args: &AddArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
         }
     };
     added.map_err(&failed)?;
-    let onto = args.onto.as_deref();
-    let read: Vec<&Path> = [&*args.input].into_iter().chain(onto).collect();
+    let read: Vec<&Path> = read.iter().map(|file| &**file).collect();
     write(&draft, &args.out, &read, output)
 }
 

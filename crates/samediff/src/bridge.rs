@@ -76,17 +76,16 @@ pub(crate) fn import_open(file: Arc<dyn ReadAt>, path: &Path) -> Result<TagConte
 fn import_any(file: Arc<dyn ReadAt>, path: &Path, limits: &SameDiffLimits) -> Result<TagContent> {
     let mut magic = [0; 4];
     let read = file.read_at(0, &mut magic)?;
-    let magic = &magic[..read];
-    if magic == ZIP_MAGIC {
-        return sdnb::read_sdz(file, limits);
-    }
-    if magic == sdnb::MAGIC {
-        return sdnb::read_files(file, path, limits);
-    }
-    match safetensors::read_header_len(&*file)? {
-        Some(header_len) => safetensors::read(file, header_len),
-        None => classic::read(file, limits),
-    }
+    let mut content = match &magic[..read] {
+        ZIP_MAGIC => sdnb::read_sdz(file, limits)?,
+        sdnb::MAGIC => sdnb::read_files(file, path, limits)?,
+        _ => match safetensors::read_header_len(&*file)? {
+            Some(header_len) => safetensors::read(file, header_len)?,
+            None => classic::read(file, limits)?,
+        },
+    };
+    content.files.insert(0, path.to_owned());
+    Ok(content)
 }
 
 #[cold]

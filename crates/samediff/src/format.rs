@@ -118,11 +118,16 @@ impl Format for SameDiffFormat {
     fn open(&self, input: &Candidate<'_>, _options: &OpenOptions) -> Result<Opened> {
         let path = input.local_path()?;
         let file = input.source()?;
-        let tensors = match Any::of_file(Arc::clone(&file), path)? {
+        let any = Any::of_file(Arc::clone(&file), path)?;
+        let files = match &any {
+            Any::Model(_) => vec![path.to_owned()],
+            Any::Imported(content) => content.files().to_vec(),
+        };
+        let tensors = match any {
             Any::Model(model) => Tensors::of_model(model)?,
             Any::Imported(content) => Tensors::of_import(&content, Some(IMPORTED_TAG)),
         };
-        Ok(Opened::of_archive(tensors.of_file(file)).reading([path]))
+        Ok(Opened::of_archive(tensors.of_file(file)).reading(files))
     }
 
     fn targets(&self) -> &'static [ConvertTarget] {
@@ -219,6 +224,7 @@ fn convert(
     output: &Path,
     options: &ConvertOptions,
 ) -> Result<Converted> {
+    // If the model is in shards, the file that was opened is the first.
     let [path, ..] = opened.files() else {
         let message = "the model is not in a file";
         return Err(Error::new(ErrorKind::InvalidConfig, message));

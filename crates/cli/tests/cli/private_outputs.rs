@@ -269,6 +269,23 @@ fn no_command_makes_a_new_value_more_readable_than_the_file_that_it_is_read_from
 }
 
 #[test]
+fn an_output_is_as_private_as_each_of_the_shards_that_it_is_made_from() {
+    let dir = Dir::new();
+    let model = fixture("../samediff").join("model.sdnb");
+    let [first, second] = ["m.shard0-of-2.sdnb", "m.shard1-of-2.sdnb"];
+    for (shard, mode) in [(first, 0o644), (second, 0o600)] {
+        dir.copy(&model, shard);
+        fs::set_permissions(dir.path(shard), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let commands: &[&[&str]] = &[
+        &["convert", first, "-o", "a.zip", "--to", "samediff"],
+        &["samediff", "add", first, "--tag", "x", "-o", "b.zip"],
+    ];
+    let open = open_files(&dir, commands);
+    assert!(open.is_empty(), "{}", open.join("\n"));
+}
+
+#[test]
 fn a_report_is_as_private_as_the_second_message_and_never_replaces_it() {
     let dir = prepared();
     fs::set_permissions(dir.path("m.cpb"), fs::Permissions::from_mode(0o644)).unwrap();

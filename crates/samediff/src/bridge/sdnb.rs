@@ -48,32 +48,34 @@ struct Part {
 }
 
 /// Reads an open SDNB file. If it is a shard, also reads the model's other shards, from the same
-/// folder.
+/// folder, and sets them as files of the content.
 pub(super) fn read_files(
     file: Arc<dyn ReadAt>,
     path: &Path,
     limits: &SameDiffLimits,
 ) -> Result<TagContent> {
-    let paths = match shard(path) {
+    let paths: Vec<PathBuf> = match shard(path) {
         None => vec![path.to_owned()],
         Some((base, count)) => (0..count)
             .map(|index| PathBuf::from(format!("{base}.shard{index}-of-{count}.sdnb")))
             .collect(),
     };
     let mut budget = Budget::new(limits.get_max_graph_size());
-    let parts = paths.into_iter().map(|shard| {
+    let parts = paths.iter().map(|shard| {
         let mut open = || {
             let file = if shard == path {
                 Arc::clone(&file)
             } else {
-                Arc::new(File::open(&shard)?)
+                Arc::new(File::open(shard)?)
             };
             Part::open(file, &mut budget)
         };
         open().map_err(|error: Error| error.in_file(shard.display()))
     });
     let parts = parts.collect::<Result<Vec<_>>>()?;
-    convert(parts, &mut budget)
+    let mut content = convert(parts, &mut budget)?;
+    content.files = paths.into_iter().filter(|shard| shard != path).collect();
+    Ok(content)
 }
 
 /// Reads an SDZ file.

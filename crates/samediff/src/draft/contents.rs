@@ -1,5 +1,7 @@
 //! The content of a new tag.
 
+use std::path::PathBuf;
+
 use crate::{Array, Graph};
 
 /// The content of a new tag: a graph, and its arrays.
@@ -11,6 +13,7 @@ pub struct TagContent {
     pub(super) parameters: Vec<(String, Array)>,
     pub(super) states: Option<Vec<(String, Vec<Array>)>>,
     pub(super) training_config: Option<Vec<u8>>,
+    pub(crate) files: Vec<PathBuf>,
 }
 
 impl TagContent {
@@ -22,6 +25,7 @@ impl TagContent {
             parameters: Vec::new(),
             states: None,
             training_config: None,
+            files: Vec::new(),
         }
     }
 
@@ -46,6 +50,14 @@ impl TagContent {
     #[must_use]
     pub fn config(&self) -> Option<&[u8]> {
         self.training_config.as_deref()
+    }
+
+    /// Returns the files that the content was imported from: the file passed to
+    /// [`import`](crate::import), followed by the other shards of its model. Empty for content that
+    /// wasn't imported.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// Adds the values of a variable or constant of the graph.

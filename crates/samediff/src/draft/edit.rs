@@ -31,6 +31,7 @@ impl Draft {
             parameters,
             states,
             training_config,
+            files: _,
         } = content;
         graph::check(&graph)?;
         let parameters: Vec<(String, Vec<Array>)> = parameters

@@ -169,6 +169,20 @@ fn every_form_becomes_every_other() {
 }
 
 #[test]
+fn a_model_in_shards_is_read_from_all_its_files_of_which_the_opened_one_is_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let shard = |index: u32| folder.path().join(format!("m.shard{index}-of-2.sdnb"));
+    for index in [0, 1] {
+        fs::copy(fixture("model.sdnb"), shard(index)).unwrap();
+    }
+    for (first, other) in [(0, 1), (1, 0)] {
+        let opened = open(&shard(first));
+        assert_eq!(opened.files(), [shard(first), shard(other)]);
+    }
+    assert_eq!(open(&fixture("model.sdnb")).files().len(), 1);
+}
+
+#[test]
 fn a_conversion_names_the_tag() {
     let folder = tempfile::tempdir().unwrap();
     let opened = open(&model(folder.path()));
