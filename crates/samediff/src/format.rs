@@ -125,7 +125,7 @@ impl Format for SameDiffFormat {
         };
         let tensors = match any {
             Any::Model(model) => Tensors::of_model(model)?,
-            Any::Imported(content) => Tensors::of_import(&content, Some(IMPORTED_TAG)),
+            Any::Imported(content) => Tensors::of_import(&content, Some(IMPORTED_TAG))?,
         };
         Ok(Opened::of_archive(tensors.of_file(file)).reading(files))
     }
@@ -175,7 +175,7 @@ impl Format for SafetensorsFormat {
         let path = input.local_path()?;
         let file = input.source()?;
         let content = import_open(Arc::clone(&file), path)?;
-        let tensors = Tensors::of_import(&content, None).of_file(file);
+        let tensors = Tensors::of_import(&content, None)?.of_file(file);
         Ok(Opened::of_archive(tensors).reading([path]))
     }
 

@@ -16,6 +16,15 @@ use crate::{
     Array, ArrayFile, ArrayInfo, CheckOptions, Model, Nd4jType, Role, TagContent, TagView, layout,
 };
 
+/// Maximum total size of the names of all tensors, in bytes. The name of a variable is in the names
+/// of all its states, and an array may be listed any number of times, so the names may be far larger
+/// than the model.
+const MAX_NAMES: u64 = 256 << 20;
+
+/// Maximum size of the parts of a tensor's name other than the tag and the variable's name, in
+/// bytes: `/updater/`, `#` and an index.
+const NAME_PARTS: u64 = 30;
+
 /// The arrays of a model or of imported content, by tensor name. An array of a model is opened on
 /// demand.
 #[derive(Debug)]
@@ -55,6 +64,7 @@ enum Held {
 impl Tensors {
     pub(super) fn of_model(model: Model) -> Result<Tensors> {
         let (mut arrays, mut counts) = (Vec::new(), Vec::new());
+        let mut names = Names::default();
         for tag in model.tags() {
             let before = arrays.len();
             for role in [Role::Parameter, Role::UpdaterState] {
@@ -63,6 +73,7 @@ impl Tensors {
                     Role::UpdaterState => tag.updater_states()?,
                 };
                 for (name, files) in list.iter() {
+                    names.count(tag.name().as_str(), name, files.len())?;
                     for (index, file) in files.iter().enumerate() {
                         let name = tensor_name(tag.name().as_str(), role, name, index);
                         arrays.push((name, Held::InModel(*file)));
@@ -80,30 +91,31 @@ impl Tensors {
 
     /// Returns the arrays of imported content. If `tag` is `None`, their tensor names have no
     /// prefix.
-    pub(super) fn of_import(content: &TagContent, tag: Option<&str>) -> Tensors {
-        let named = content.parameters();
-        let arrays = named.map(|(name, array)| {
+    pub(super) fn of_import(content: &TagContent, tag: Option<&str>) -> Result<Tensors> {
+        let (mut arrays, mut names) = (Vec::new(), Names::default());
+        for (name, array) in content.parameters() {
+            names.count(tag.unwrap_or_default(), name, 1)?;
             let name = match tag {
                 Some(tag) => tensor_name(tag, Role::Parameter, name, 0),
                 None => name.to_owned(),
             };
-            (name, Held::Imported(array.clone()))
-        });
-        let mut arrays: Vec<_> = arrays.collect();
+            arrays.push((name, Held::Imported(array.clone())));
+        }
         // Content without a tag was read from a safetensors file, which has no states.
         for (name, states) in content.states() {
+            let tag = tag.unwrap_or_default();
+            names.count(tag, name, states.len())?;
             for (index, array) in states.iter().enumerate() {
-                let tag = tag.unwrap_or_default();
                 let name = tensor_name(tag, Role::UpdaterState, name, index);
                 arrays.push((name, Held::Imported(array.clone())));
             }
         }
         // Content without a tag was read from a safetensors file, which has no graph.
         let graph = tag.map(|_| properties(content.graph(), content.config()));
-        Tensors {
+        Ok(Tensors {
             graph: graph.unwrap_or_default(),
             ..Tensors::new(None, tag.map(str::to_owned), arrays)
-        }
+        })
     }
 
     fn new(model: Option<Model>, default: Option<String>, arrays: Vec<(String, Held)>) -> Tensors {
@@ -277,6 +289,25 @@ impl Archive for Tensors {
         }
         let all = errors.fold(first.to_string(), |all, error| format!("{all}; {error}"));
         Err(Error::new(first.kind(), all))
+    }
+}
+
+/// The total size of the tensor names counted so far, in bytes.
+#[derive(Default)]
+struct Names(u64);
+
+impl Names {
+    /// Counts the names of a variable's arrays in a tag, each with the largest size that it may
+    /// have. Fails if the names of all tensors become too large.
+    fn count(&mut self, tag: &str, name: &str, arrays: usize) -> Result<()> {
+        let each = (tag.len() as u64 + NAME_PARTS).saturating_add(name.len() as u64);
+        let these = each.saturating_mul(arrays as u64);
+        self.0 = self.0.saturating_add(these);
+        if self.0 > MAX_NAMES {
+            let message = format!("the names of the tensors have more than {MAX_NAMES} bytes");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        Ok(())
     }
 }
 

@@ -286,6 +286,36 @@ fn a_damaged_array_is_in_the_way_of_itself_alone() {
 }
 
 #[test]
+fn the_names_of_the_tensors_of_all_tags_together_have_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("names.zip");
+    let name = "n".repeat(512 << 10);
+    // In the name of each state is the name of its variable. In all, 512 names of this size are too
+    // large.
+    for (first, second, fits) in [(10, 10, true), (600, 0, false), (10, 510, false)] {
+        let mut entries = Entries::good();
+        for (tag, states) in [("a", first), ("b", second)] {
+            let line = format!("{name}{}\n", " a/0".repeat(states));
+            let text = if states == 0 { String::new() } else { line };
+            entries.put(&format!("{tag}/updater.txt"), text);
+        }
+        fs::write(&path, entries.archive()).unwrap();
+        match FORMATS.open(&path, &OpenOptions::new()) {
+            Ok(_) => assert!(fits, "{first} and {second}"),
+            Err(error) => {
+                assert!(!fits, "{first} and {second}: {error}");
+                assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+                let text = error.to_string();
+                assert!(
+                    text.contains("the names of the tensors have more than"),
+                    "{text}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn a_check_warns_of_what_is_odd() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("odd.zip");
