@@ -16,7 +16,7 @@ use crate::proto::tensor_proto::DataType;
 use crate::reference::ExternalReference;
 use crate::source::OnnxSource;
 use crate::tensor::{Data, Tensor};
-use crate::walk::{Cursor, Place, TensorRole, Visitor, joined, walk};
+use crate::walk::{Cursor, Names, Place, TensorRole, Visitor, joined, walk};
 
 /// Number of entries in a block of [`ModelTensors`].
 const BLOCK: usize = 4096;
@@ -238,6 +238,7 @@ impl ModelTensors {
         let mut all = All {
             tensors,
             message: None,
+            names: Names::default(),
         };
         walk(&*reader, size, options.depth(), &mut all)?;
         Ok(all.tensors)
@@ -442,6 +443,7 @@ struct All {
     /// Number of the message that contained the previous tensor; `None` if the walk has left a
     /// message since then.
     message: Option<u64>,
+    names: Names,
 }
 
 impl Visitor for All {
@@ -460,13 +462,17 @@ impl Visitor for All {
         let all = &mut self.tensors;
         if self.message != Some(place.message) {
             self.message = Some(place.message);
-            all.parents.push(place.parent());
+            let parent = place.parent();
+            let counted = self.names.count(parent.len() as u64);
+            counted.map_err(|error| error.at_path(place.path()))?;
+            all.parents.push(parent);
         }
         let own_name = append(&mut all.names, &tensor.name);
         let name = if place.has_own_name() {
             own_name.clone()
         } else {
-            append(&mut all.names, &place.name(cursor, tensor)?)
+            let name = place.name(cursor, tensor, &mut self.names)?;
+            append(&mut all.names, &name)
         };
         let dims = all.dims.len();
         all.dims.extend_from_slice(&tensor.dims);

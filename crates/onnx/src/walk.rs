@@ -27,6 +27,10 @@ pub const DEFAULT_MAX_DEPTH: u32 = 100;
 /// Maximum size of the name of a node or function, in bytes. Longer names aren't read.
 const MAX_NAME: u64 = crate::tensor::MAX_TENSOR_NAME;
 
+/// Maximum total size of the names and paths of the messages that contain tensors, in bytes. They
+/// are in the names of all tensors below them, which may therefore be far larger than the model.
+const MAX_NAMES: u64 = 256 << 20;
+
 /// The type of a message that may contain tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -207,6 +211,17 @@ impl Place<'_> {
         })
     }
 
+    /// Returns the total size of the names that [`name`](Self::name) reads, in bytes.
+    fn names_len(&self) -> u64 {
+        let len = |range: &Range<u64>| range.end - range.start;
+        let read = |frame: &Frame| {
+            let names = [&frame.name, &frame.op, &frame.output, &frame.domain];
+            let sizes = names.into_iter().flatten().map(len);
+            sizes.filter(|size| *size <= MAX_NAME).sum::<u64>()
+        };
+        self.frames.iter().map(read).sum()
+    }
+
     /// Returns true if the tensor's common name is its own name, as for initializers of the model's
     /// main graph.
     pub(crate) fn has_own_name(&self) -> bool {
@@ -217,12 +232,20 @@ impl Place<'_> {
     /// Returns the tensor's common name: for an initializer, its own name; for a constant, the name
     /// of its output; for a tensor in another attribute, `node.attribute`. In a subgraph, the name
     /// is prefixed with the names of the node and the attribute; in a function, with the function's
-    /// name.
+    /// name. Fails if `names` become too large with this name.
     ///
     /// ```text
     /// conv1.weight    /relu/Constant_output_0    If_0/then_branch/bias    my.domain::Gelu/half
     /// ```
-    pub(crate) fn name(&self, cursor: &mut Cursor<'_>, tensor: &Tensor) -> Result<String> {
+    pub(crate) fn name(
+        &self,
+        cursor: &mut Cursor<'_>,
+        tensor: &Tensor,
+        names: &mut Names,
+    ) -> Result<String> {
+        names
+            .count(self.names_len())
+            .map_err(|error| error.at_path(self.path()))?;
         let mut name = String::new();
         let (mut node, mut attribute) = (String::new(), String::new());
         let mut is_constant = false;
@@ -281,6 +304,22 @@ impl Place<'_> {
             name.push_str(&format!("[{index}]"));
         }
         Ok(name)
+    }
+}
+
+/// The total size of the names and paths of messages in the names of tensors so far, in bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Names(u64);
+
+impl Names {
+    /// Adds `bytes` bytes. Fails if the total becomes too large.
+    pub(crate) fn count(&mut self, bytes: u64) -> Result<()> {
+        self.0 = self.0.saturating_add(bytes);
+        if self.0 > MAX_NAMES {
+            let message = format!("the names of the tensors have more than {MAX_NAMES} bytes");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        Ok(())
     }
 }
 

@@ -25,7 +25,7 @@ use crate::proto::tensor_proto::DataType;
 use crate::rewrite::{Decide, Rewriter};
 use crate::tensor::{Data, Tensor, field};
 use crate::tensors::other_length;
-use crate::walk::{Cursor, Place, TensorRole, Visitor, walk};
+use crate::walk::{Cursor, Names, Place, TensorRole, Visitor, walk};
 
 /// Numbers of the fields removed from a tensor's message when its data is moved out.
 const INSIDE: &[u32] = &[
@@ -114,7 +114,7 @@ impl ExternalPlan {
     /// or the size of a tensor's data doesn't match its type and shape; [`ErrorKind::Uncuttable`],
     /// which names the largest remaining parts, if the model without the moved tensors is larger
     /// than [`MAX_MODEL_SIZE`]; [`ErrorKind::LimitExceeded`] if a tensor is larger than a data file
-    /// may be.
+    /// may be, or the names of the moved tensors are too large in total.
     pub fn new(
         model: MessageReader,
         target: impl Into<PathBuf>,
@@ -292,6 +292,7 @@ pub(super) fn choose(
         leaves,
         leaving: Vec::new(),
         contexts: Contexts::default(),
+        names: Names::default(),
     };
     walk(model, model.total_size(), options.max_depth, &mut choice)?;
     Ok((choice.leaving, choice.contexts))
@@ -310,6 +311,7 @@ struct Choice<'a> {
     leaves: fn(&ExternalOptions, &Tensor, &Place<'_>, u64) -> bool,
     leaving: Vec<Leaving>,
     contexts: Contexts,
+    names: Names,
 }
 
 impl Visitor for Choice<'_> {
@@ -354,7 +356,7 @@ impl Visitor for Choice<'_> {
         let name = if has_own_name {
             tensor.name.clone()
         } else {
-            place.name(cursor, tensor)?
+            place.name(cursor, tensor, &mut self.names)?
         };
         self.leaving.push(Leaving {
             start: tensor.range.start,

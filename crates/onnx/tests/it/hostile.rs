@@ -7,9 +7,10 @@ use proptest::prelude::*;
 use prost::Message;
 use proto_splitter_core::{ErrorKind, MessageReader};
 use proto_splitter_onnx::external::{ExternalOptions, ExternalPlan};
-use proto_splitter_onnx::proto::{GraphProto, TensorProto};
+use proto_splitter_onnx::proto::{AttributeProto, GraphProto, NodeProto, TensorProto};
 use proto_splitter_onnx::{
-    ExternalReference, MAX_ENTRIES, MAX_ENTRY_LEN, MAX_RANK, MAX_TENSOR_NAME,
+    ExternalReference, MAX_ENTRIES, MAX_ENTRY_LEN, MAX_RANK, MAX_TENSOR_NAME, ModelTensors,
+    OnnxOptions,
 };
 
 use crate::support::{
@@ -87,6 +88,53 @@ fn what_is_too_long_or_too_much_is_a_limit() {
             "{error}"
         );
     }
+}
+
+/// Returns a serialized model with a node of a large name, which is in the names of this number of
+/// tensors below it, followed by a node with this number of attributes that each have a tensor.
+fn repetitive(tensors: usize, attributes: usize) -> Vec<u8> {
+    let graph = GraphProto {
+        initializer: vec![raw("t", [7; 64]); tensors],
+        ..Default::default()
+    };
+    let attribute = AttributeProto {
+        t: Some(TensorProto::default()),
+        ..Default::default()
+    };
+    let second = NodeProto {
+        attribute: vec![attribute; attributes],
+        ..Default::default()
+    };
+    let outer = GraphProto {
+        node: vec![branch(&"a".repeat(1 << 20), graph), second],
+        ..Default::default()
+    };
+    model(outer).encode_to_vec()
+}
+
+#[test]
+fn names_and_paths_that_tensors_have_in_common_have_a_limited_total_size() {
+    // The names of 255 tensors are almost too large, so that the paths of attributes exceed the
+    // limit.
+    for (tensors, attributes, place) in [
+        (300, 0, "graph.node[0].attribute[0].g.initializer["),
+        (255, 60_000, "graph.node[1].attribute["),
+    ] {
+        let bytes = repetitive(tensors, attributes);
+        let size = bytes.len() as u64;
+        let listed = ModelTensors::read(Arc::new(bytes), size, &OnnxOptions::new());
+        let error = listed.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+        let text = error.to_string();
+        assert!(text.contains("the names of the tensors"), "{text}");
+        assert!(text.contains(place), "{text}");
+    }
+    let bytes = repetitive(300, 0);
+    let size = bytes.len() as u64;
+    let model = MessageReader::new(Arc::new(bytes), size);
+    let options = ExternalOptions::new().min_size(64);
+    let error = ExternalPlan::new(model, "m.onnx", &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
 }
 
 #[test]
