@@ -15,7 +15,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::DataType;
 use proto_splitter_saved_model::directory::{FolderLock, rebuild_except, remove_model};
 use proto_splitter_saved_model::proto::SavedModel;
-use proto_splitter_saved_model::{SaveOptions, SavedModelDir, TargetForm};
+use proto_splitter_saved_model::{ModelForm, SaveOptions, SavedModelDir, TargetForm};
 use proto_splitter_tensor_bundle::{
     BundleOptions, BundlePlan, BundleReader, NewTensor, Tensor, data_path, index_path,
 };
@@ -258,8 +258,9 @@ impl ExternalizePlan {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the folder can't be written to, or another conversion is running;
-    /// [`ErrorKind::SourceChanged`] if the model was changed after it was read;
-    /// [`ErrorKind::LimitExceeded`] if the new model is too large for TensorFlow.
+    /// [`ErrorKind::AlreadyExists`] if `saved_model.pb` and `saved_model.cpb` both exist and
+    /// contain different models; [`ErrorKind::SourceChanged`] if the model was changed after it was
+    /// read; [`ErrorKind::LimitExceeded`] if the new model is too large for TensorFlow.
     pub fn write_in_place(&self) -> Result<Externalized> {
         let folder = self.dir.path();
         if self.constants.is_empty() {
@@ -268,12 +269,10 @@ impl ExternalizePlan {
             remove_stale(&self.earlier.stale)?;
             return Ok(self.externalized(folder, saved.message_size));
         }
+        self.check_unchanged()?;
+        self.settle_other_form()?;
         let _lock = FolderLock::take(folder)?;
-        let model_path = self.dir.model_path();
-        if changed(&model_path).ok() != Some(self.changed) {
-            let message = format!("{}: changed since it was read", model_path.display());
-            return Err(Error::new(ErrorKind::SourceChanged, message));
-        }
+        self.check_unchanged()?;
         let model_size = self.fill(folder, &absolute(folder)?)?;
         remove_model(folder, self.dir.form())?;
         let written = self.written_over();
@@ -282,6 +281,41 @@ impl ExternalizePlan {
         remove_stale(&stale)?;
         SavedModelDir::open(folder)?.rewrite_fingerprint()?;
         Ok(self.externalized(folder, model_size))
+    }
+
+    /// Fails if the model's file was changed after it was read.
+    fn check_unchanged(&self) -> Result<()> {
+        let model_path = self.dir.model_path();
+        if changed(&model_path).ok() == Some(self.changed) {
+            return Ok(());
+        }
+        let message = format!("{}: changed since it was read", model_path.display());
+        Err(Error::new(ErrorKind::SourceChanged, message))
+    }
+
+    /// Fails if the folder of a chunked model also has a `saved_model.pb` with a different model,
+    /// which the new model would replace. If both files have the same model, completes the
+    /// interrupted conversion that left them.
+    fn settle_other_form(&self) -> Result<()> {
+        let folder = self.dir.path();
+        let is_beside = folder.join("saved_model.pb").is_file();
+        if self.dir.form() != ModelForm::Chunked || !is_beside || self.is_interrupted()? {
+            return Ok(());
+        }
+        SavedModelDir::convert_in_place(folder, TargetForm::Chunked, &SaveOptions::new()).map(drop)
+    }
+
+    /// Returns true if the `saved_model.pb` in the folder is the externalized form of this model,
+    /// which an interrupted run has written.
+    fn is_interrupted(&self) -> Result<bool> {
+        let folder = self.dir.path();
+        match Record::load(folder) {
+            Ok(Some(record)) => {
+                Ok(record.is_of(folder)? && record.has_original(&*self.data, self.size)?)
+            }
+            // A damaged record doesn't tell whose `saved_model.pb` it is.
+            Ok(None) | Err(_) => Ok(false),
+        }
     }
 
     fn externalized(&self, path: &Path, model_size: u64) -> Externalized {

@@ -299,6 +299,18 @@ impl Record {
         Ok(hash.finalize().as_bytes().as_slice() == self.model)
     }
 
+    /// Returns true if the message of `size` bytes in `data` is the original to which the record
+    /// belongs. In a record of version 1, only the size is known.
+    pub(crate) fn has_original(&self, data: &dyn ReadAt, size: u64) -> Result<bool> {
+        if self.size != size {
+            return Ok(false);
+        }
+        match self.crc32c {
+            Some(kept) => Ok(crc_of(data, 0..size)? == kept),
+            None => Ok(true),
+        }
+    }
+
     /// Returns the names of the contents of all constants, without duplicates.
     pub(crate) fn contents(&self) -> BTreeSet<&str> {
         let names = self.pieces.iter().map(|piece| piece.content.as_str());

@@ -102,6 +102,29 @@ fn constants_that_a_killed_run_had_mapped_stay_if_the_next_run_maps_them() {
     assert!(fs::read(back.join("saved_model.pb")).unwrap() == original);
 }
 
+#[test]
+fn in_place_the_externalized_form_of_another_model_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |fill: u8| model(vec![constant("x", fill)], Vec::new());
+    let place = write_model(folder.path(), &of(1));
+    let first = ExternalizePlan::new(&place, &options()).unwrap();
+    first.write_in_place().unwrap();
+    let plain = place.join("saved_model.pb");
+    let before = fs::read(&plain).unwrap();
+    // Another model of the same size is saved in chunks.
+    let (newer, chunked) = (folder.path().join("newer"), folder.path().join("chunked"));
+    fs::create_dir(&newer).unwrap();
+    fs::write(newer.join("saved_model.pb"), of(2).encode_to_vec()).unwrap();
+    let newer = SavedModelDir::open(&newer).unwrap();
+    newer.save_as_chunked(&chunked, &SaveOptions::new()).unwrap();
+    let name = "saved_model.cpb";
+    fs::copy(chunked.join(name), place.join(name)).unwrap();
+    let second = ExternalizePlan::new(&place, &options()).unwrap();
+    let error = second.write_in_place().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+    assert!(fs::read(&plain).unwrap() == before);
+}
+
 fn object(kind: Kind) -> SavedObject {
     SavedObject {
         kind: Some(kind),

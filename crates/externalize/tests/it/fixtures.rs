@@ -104,6 +104,37 @@ fn in_place_the_same_is_written_and_the_old_file_goes() {
 }
 
 #[test]
+fn in_place_a_different_model_in_the_other_form_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("place");
+    let source = fixture("functions_consts");
+    let dir = SavedModelDir::open(&source).unwrap();
+    dir.save_as_chunked(&place, &SaveOptions::new()).unwrap();
+    let [plain, chunked] = ["pb", "cpb"].map(|form| place.join(format!("saved_model.{form}")));
+    fs::copy(fixture("keras_mlp").join("saved_model.pb"), &plain).unwrap();
+    let (before, other) = (files(&place), fs::read(&plain).unwrap());
+    let in_place = || {
+        let plan = ExternalizePlan::new(&place, &options()).unwrap();
+        plan.write_in_place()
+    };
+    let error = in_place().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+    assert_eq!(files(&place), before);
+    assert!(fs::read(&plain).unwrap() == other);
+    // An interrupted conversion leaves the same model in both forms.
+    fs::copy(source.join("saved_model.pb"), &plain).unwrap();
+    let original = fs::read(&chunked).unwrap();
+    in_place().unwrap();
+    let (after, new) = (files(&place), fs::read(&plain).unwrap());
+    assert!(!chunked.exists());
+    // An interrupted run leaves the original next to its externalized form.
+    fs::write(&chunked, original).unwrap();
+    in_place().unwrap();
+    assert_eq!(files(&place), after);
+    assert!(fs::read(&plain).unwrap() == new);
+}
+
+#[test]
 fn of_two_in_place_at_once_one_is_told_and_nothing_is_spoilt() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("place");
