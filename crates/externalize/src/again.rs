@@ -18,6 +18,7 @@ use proto_splitter_saved_model::proto::{MetaGraphDef, SavedModel, SavedObjectGra
 use proto_splitter_tensor_bundle::{Bundle, data_path, index_path};
 
 use crate::call_graph::functions;
+use crate::kept::is_content_name;
 use crate::record::{MAPPED_FOLDER, RECORD_FILE, Record, bundle_prefix};
 use crate::rewrite::{BUNDLE_NAME, CONSTANTS_OBJECT, INDEX_OBJECT, plain_object, strings};
 
@@ -62,7 +63,7 @@ impl Earlier {
             return Ok(earlier);
         }
         let prefix = bundle_prefix(folder);
-        let bundle = existing(vec![index_path(&prefix), data_path(&prefix, 0, 1)]);
+        let bundle = own(folder, vec![index_path(&prefix), data_path(&prefix, 0, 1)]);
         if !is_named {
             earlier.stale.extend(bundle);
         } else if model.meta_graphs.iter().any(reads_bundle) {
@@ -70,24 +71,38 @@ impl Earlier {
         } else {
             earlier.unread = bundle;
         }
-        earlier
-            .stale
-            .extend(existing(vec![folder.join(RECORD_FILE)]));
+        let record = own(folder, vec![folder.join(RECORD_FILE)]);
+        earlier.stale.extend(record);
         if !all_nodes(model).any(|node| node.op == "ImmutableConst") {
-            earlier.stale.extend(files_in(&folder.join(MAPPED_FOLDER)));
+            let mapped = mapped_files(&folder.join(MAPPED_FOLDER));
+            earlier.stale.extend(own(folder, mapped));
         }
         Ok(earlier)
     }
 }
 
-fn existing(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
-    files.retain(|file| file.is_file());
+/// Returns those of the files that exist, and aren't in a folder to which a link leads. Such a
+/// folder may be used by others, so its files must not be removed. All files are below `folder`.
+fn own(folder: &Path, mut files: Vec<PathBuf>) -> Vec<PathBuf> {
+    let is_folder =
+        |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+    files.retain(|file| {
+        let above = file.ancestors().skip(1);
+        let mut within = above.take_while(|path| *path != folder);
+        file.is_file() && within.all(is_folder)
+    });
     files
 }
 
-fn files_in(folder: &Path) -> Vec<PathBuf> {
+/// Returns the files in `folder` that have the name of a mapped constant, or of a temporary file
+/// for one. Nothing else there was written by this crate.
+fn mapped_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    existing(entries.map(|entry| entry.path()).collect())
+    let is_ours = |name: &str| {
+        is_content_name(name) || (name.starts_with(".protosplit-") && name.ends_with(".tmp"))
+    };
+    let ours = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours));
+    ours.map(|entry| entry.path()).collect()
 }
 
 fn all_nodes(model: &SavedModel) -> impl Iterator<Item = &NodeDef> {

@@ -188,10 +188,14 @@ fn tensor(bundle: &Bundle, name: &str) -> Result<(Arc<dyn ReadAt>, u32)> {
     Ok((Arc::new(bundle.reader(tensor)?), span.crc32c))
 }
 
+/// Returns true if a content can have this name. No such name is a path to another folder.
+pub(crate) fn is_content_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// Returns the path in `folder` of the file with the content called `name`.
 fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
-    // Rejects names that would be paths outside of the folder.
-    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if !is_content_name(name) {
         let message = format!("{name:?} can't be the name of a content");
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     }

@@ -103,6 +103,41 @@ fn constants_that_a_killed_run_had_mapped_stay_if_the_next_run_maps_them() {
 }
 
 #[test]
+fn in_place_only_files_that_can_be_ours_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = saved_over(folder.path(), &model(Vec::new(), Vec::new()));
+    let thesis = "assets.extra/proto_splitter_mapped/thesis.tex";
+    fs::write(place.join(thesis), b"mine").unwrap();
+    let plan = ExternalizePlan::new(&place, &options()).unwrap();
+    plan.write_in_place().unwrap();
+    let left = files(&place);
+    assert!(left.iter().any(|file| file == thesis), "{left:?}");
+    assert!(!left.iter().any(|file| file.ends_with("0123")), "{left:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn in_place_nothing_is_removed_from_a_folder_to_which_a_link_leads() {
+    use std::os::unix::fs::symlink;
+    for link in [
+        "assets",
+        "assets.extra",
+        "assets.extra/proto_splitter_mapped",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let place = saved_over(folder.path(), &model(Vec::new(), Vec::new()));
+        let (inside, outside) = (place.join(link), folder.path().join("outside"));
+        fs::rename(&inside, &outside).unwrap();
+        symlink(&outside, &inside).unwrap();
+        let before = files(&outside);
+        assert!(!before.is_empty());
+        let plan = ExternalizePlan::new(&place, &options()).unwrap();
+        plan.write_in_place().unwrap();
+        assert_eq!(files(&outside), before, "{link}");
+    }
+}
+
+#[test]
 fn in_place_the_externalized_form_of_another_model_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let of = |fill: u8| model(vec![constant("x", fill)], Vec::new());
