@@ -15,11 +15,11 @@ use proto_splitter_graph_def::proto::attr_value::Value;
 use proto_splitter_saved_model::proto::saved_object::Kind;
 use proto_splitter_saved_model::proto::tensor_info::Encoding;
 use proto_splitter_saved_model::proto::{MetaGraphDef, SavedModel, SavedObjectGraph};
-use proto_splitter_tensor_bundle::{Bundle, data_path, index_path};
+use proto_splitter_tensor_bundle::Bundle;
 
 use crate::call_graph::functions;
 use crate::kept::is_content_name;
-use crate::record::{MAPPED_FOLDER, RECORD_FILE, Record, bundle_prefix};
+use crate::record::{MAPPED_FOLDER, RECORD_FILE, Record, bundle_files, bundle_prefix};
 use crate::rewrite::{BUNDLE_NAME, CONSTANTS_OBJECT, INDEX_OBJECT, plain_object, strings};
 
 /// The files that an earlier externalized model has left in a folder.
@@ -62,12 +62,11 @@ impl Earlier {
         if is_current {
             return Ok(earlier);
         }
-        let prefix = bundle_prefix(folder);
-        let bundle = own(folder, vec![index_path(&prefix), data_path(&prefix, 0, 1)]);
+        let bundle = own(folder, bundle_files(folder).to_vec());
         if !is_named {
             earlier.stale.extend(bundle);
         } else if model.meta_graphs.iter().any(reads_bundle) {
-            earlier.bundle = Some(Bundle::open(prefix)?);
+            earlier.bundle = Some(Bundle::open(bundle_prefix(folder))?);
         } else {
             earlier.unread = bundle;
         }

@@ -92,13 +92,13 @@ pub fn internalize(
     let spans = Arc::new(record.original(from)?);
     let message_size = spans.total_size();
     let save = SaveOptions::new().force(options.force);
-    let kept = record.files(from);
+    let (kept, sources) = (record.files(from), record.sources(from));
     let rebuilt = rebuild_except(from, to, &kept, &save, |prefix| {
         let folder = prefix.parent().unwrap_or(Path::new("."));
         if message_size > MAX_PLAIN_SIZE {
-            return split(&spans, &folder.join(MODEL_STEM), options);
+            return split(&spans, &folder.join(MODEL_STEM), &sources, options);
         }
-        let made_from = MadeFrom::files(&kept);
+        let made_from = MadeFrom::files(&sources);
         copy(&spans, &folder.join("saved_model.pb"), &made_from, options)?;
         Ok(ModelForm::Plain)
     })?;
@@ -135,13 +135,19 @@ pub(crate) fn no_record(path: &Path) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-fn split(spans: &Arc<Spans>, prefix: &Path, options: &ExternalizeOptions) -> Result<ModelForm> {
+/// Writes an original, which is read from the files `sources`, in chunks.
+fn split(
+    spans: &Arc<Spans>,
+    prefix: &Path,
+    sources: &[PathBuf],
+    options: &ExternalizeOptions,
+) -> Result<ModelForm> {
     let pool = proto_splitter_saved_model::proto::descriptor_pool();
     let Some(descriptor) = pool.get_message_by_name(SAVED_MODEL) else {
         let message = format!("no type is called {SAVED_MODEL}");
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     };
-    let source = Source::from_spans(Arc::clone(spans), descriptor);
+    let source = Source::from_spans(Arc::clone(spans), descriptor).read_from(sources);
     let split = SplitOptions::new().progress(options.progress.clone());
     let written = SavedModelSplitter.write_with(source, prefix, &split)?;
     Ok(if written.is_split {
@@ -162,4 +168,37 @@ fn copy(
     let file = AtomicFile::create(to, made_from, false)?;
     file.check_space(size)?;
     file.write(|sink| copy_range(spans, 0..size, &mut meter.written_to(sink)))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::ExternalizePlan;
+
+    #[test]
+    fn an_original_in_chunks_is_as_private_as_the_files_that_it_is_read_from() {
+        let model = "../../tests/data/tensorflow/functions_consts";
+        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join(model);
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let options = ExternalizeOptions::new().min_size(1 << 10);
+        let plan = ExternalizePlan::new(model, &options).unwrap();
+        plan.write(&out).unwrap();
+        let record = Record::read(&out).unwrap().unwrap();
+        let (sources, spans) = (record.sources(&out), record.original(&out).unwrap());
+        let spans = Arc::new(spans);
+        assert_eq!(sources.len(), 3);
+        for (at, source) in sources.iter().enumerate() {
+            let mode = |mode| fs::set_permissions(source, fs::Permissions::from_mode(mode));
+            mode(0o600).unwrap();
+            let prefix = folder.path().join(at.to_string());
+            let form = split(&spans, &prefix, &sources, &options).unwrap();
+            let written = fs::metadata(prefix.with_extension(form.extension())).unwrap();
+            assert_eq!(written.permissions().mode() & 0o777, 0o600, "{source:?}");
+            mode(0o644).unwrap();
+        }
+    }
 }

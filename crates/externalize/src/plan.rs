@@ -17,7 +17,7 @@ use proto_splitter_saved_model::directory::{FolderLock, rebuild_except, remove_m
 use proto_splitter_saved_model::proto::SavedModel;
 use proto_splitter_saved_model::{ModelForm, SaveOptions, SavedModelDir, TargetForm};
 use proto_splitter_tensor_bundle::{
-    BundleOptions, BundlePlan, BundleReader, NewTensor, Tensor, data_path, index_path,
+    Bundle, BundleOptions, BundlePlan, BundleReader, NewTensor, Tensor,
 };
 use record_file::ReadAt;
 
@@ -26,7 +26,7 @@ use crate::call_graph::{function_name, functions};
 use crate::constant::{Constant, Place};
 use crate::content::{Content, Contents};
 use crate::options::{ExternalizeOptions, LEAST_MIN_SIZE};
-use crate::record::{MAPPED_FOLDER, RECORD_FILE, Record, bundle_prefix};
+use crate::record::{MAPPED_FOLDER, RECORD_FILE, Record, bundle_files, bundle_prefix};
 use crate::rewrite::{self, Destination};
 use crate::scan::{MAX_REST, Scan, scan, too_large};
 use crate::select::{Reason, left_in};
@@ -347,8 +347,7 @@ impl ExternalizePlan {
             let contents = self.contents.all.iter();
             files.extend(contents.map(|content| rewrite::local::content_path(&mapped, content)));
         } else {
-            let prefix = bundle_prefix(folder);
-            files.extend([index_path(&prefix), data_path(&prefix, 0, 1)]);
+            files.extend(bundle_files(folder));
         }
         files
     }
@@ -391,9 +390,11 @@ impl ExternalizePlan {
         Ok(bytes.len() as u64)
     }
 
-    /// Returns the file of the original model, which an output in the same folder may replace.
+    /// Returns the files that the outputs are made from, which outputs in the same folder may
+    /// replace: the file of the original model, and the files of an earlier bundle that is copied.
     fn made_from(&self) -> MadeFrom {
-        MadeFrom::Edited(vec![self.dir.model_path()])
+        let bundle = self.earlier.bundle.iter().flat_map(Bundle::files);
+        MadeFrom::Edited(bundle.chain([self.dir.model_path()]).collect())
     }
 
     /// Returns the tensors to copy from the earlier bundle to the new one if the model still reads

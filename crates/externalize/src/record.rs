@@ -167,14 +167,22 @@ impl Record {
         }
     }
 
-    /// Returns the files that externalizing added to the model's folder.
+    /// Returns the files that externalizing added to the model's folder, and that the original
+    /// doesn't have.
     pub(crate) fn files(&self, folder: &Path) -> Vec<PathBuf> {
+        if self.keeps_bundle && !self.mapped {
+            return vec![folder.join(RECORD_FILE)];
+        }
+        self.sources(folder)
+    }
+
+    /// Returns the files from which the original is read.
+    pub(crate) fn sources(&self, folder: &Path) -> Vec<PathBuf> {
         let mut files = vec![folder.join(RECORD_FILE)];
         if self.mapped {
             files.extend(self.mapped_files(folder));
-        } else if !self.keeps_bundle {
-            let prefix = bundle_prefix(folder);
-            files.extend([index_path(&prefix), data_path(&prefix, 0, 1)]);
+        } else {
+            files.extend(bundle_files(folder));
         }
         files
     }
@@ -360,6 +368,12 @@ fn crc_of(data: &dyn ReadAt, range: Range<u64>) -> Result<u32> {
         at += bytes.len() as u64;
     }
     Ok(crc)
+}
+
+/// Returns the files of the bundle for the model in this folder.
+pub(crate) fn bundle_files(folder: &Path) -> [PathBuf; 2] {
+    let prefix = bundle_prefix(folder);
+    [index_path(&prefix), data_path(&prefix, 0, 1)]
 }
 
 /// Returns the bundle prefix for the model in this folder.

@@ -26,6 +26,9 @@ const BUNDLE: [&str; 2] = [
     "assets/proto_splitter_constants.index",
 ];
 
+/// Common prefix of the bundle's files.
+const BUNDLE_PREFIX: &str = "assets/proto_splitter_constants";
+
 /// Writes this model to a folder that has the files of an earlier externalized model, and returns
 /// its path.
 fn saved_over(folder: &Path, model: &SavedModel) -> std::path::PathBuf {
@@ -275,14 +278,13 @@ fn a_model_that_was_saved_again_is_externalized_again_without_its_old_bundle() {
     assert_eq!(files(&internalized.path), files(&path));
 }
 
-#[test]
-fn what_functions_still_read_of_an_old_bundle_stays_in_the_new_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let first = folder.path().join("first");
+/// Writes a model with a function that reads the first tensor of an old bundle, and the bundle, to
+/// a folder. Returns the path of the model's folder, and the model.
+fn reading_old_bundle(folder: &Path) -> (std::path::PathBuf, SavedModel) {
+    let first = folder.join("first");
     externalize(&fixture("functions_consts"), &first).unwrap();
-    let prefix = "assets/proto_splitter_constants";
-    let old = Bundle::open(first.join(prefix)).unwrap();
-    let key = old.tensors()[0].name().to_owned();
+    let old = Bundle::open(first.join(BUNDLE_PREFIX)).unwrap();
+    let key = old.tensors()[0].name();
 
     let mut read: NodeDef = call("read", "VarHandleOp", &[]);
     let name = Value::S(
@@ -296,17 +298,44 @@ fn what_functions_still_read_of_an_old_bundle_stays_in_the_new_one() {
     let graph = saved.meta_graphs[0].graph_def.as_mut().unwrap();
     let functions = &mut graph.library.as_mut().unwrap().function;
     functions.push(function("__inference_reads_8", vec![read]));
-    let path = write_model(folder.path(), &saved);
+    let path = write_model(folder, &saved);
     fs::create_dir(path.join("assets")).unwrap();
     for file in BUNDLE {
         fs::copy(first.join(file), path.join(file)).unwrap();
     }
+    (path, saved)
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_made_from_an_old_bundle_is_as_private_as_the_bundle() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = reading_old_bundle(folder.path());
+    let set = |file: &Path, mode| fs::set_permissions(file, fs::Permissions::from_mode(mode));
+    let mode = |file: &Path| fs::metadata(file).unwrap().permissions().mode() & 0o777;
+    set(&path.join(BUNDLE[0]), 0o600).unwrap();
+    let (out, back) = (folder.path().join("out"), folder.path().join("back"));
+    externalize(&path, &out).unwrap();
+    assert_eq!(mode(&out.join(BUNDLE[0])), 0o600);
+    // The original is read from the bundle, even if its record is public.
+    set(&out.join(RECORD_FILE), 0o644).unwrap();
+    internalize(&out, &back, &options()).unwrap();
+    assert_eq!(mode(&back.join("saved_model.pb")), 0o600);
+}
+
+#[test]
+fn what_functions_still_read_of_an_old_bundle_stays_in_the_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, saved) = reading_old_bundle(folder.path());
+    let old = Bundle::open(path.join(BUNDLE_PREFIX)).unwrap();
+    let key = old.tensors()[0].name();
     let out = folder.path().join("out");
     let written = externalize(&path, &out).unwrap();
     assert!(written.stale.is_empty());
-    let new = Bundle::open(out.join(prefix)).unwrap();
+    let new = Bundle::open(out.join(BUNDLE_PREFIX)).unwrap();
     assert_eq!(new.tensors().len(), old.tensors().len() + 1);
-    let tensor = new.find(&key).unwrap();
+    let tensor = new.find(key).unwrap();
     assert_eq!(
         new.read(tensor).unwrap(),
         old.read(&old.tensors()[0]).unwrap()
@@ -318,6 +347,6 @@ fn what_functions_still_read_of_an_old_bundle_stays_in_the_new_one() {
     let back = folder.path().join("back");
     internalize(&out, &back, &options()).unwrap();
     assert!(read_model(&back) == saved);
-    let kept = Bundle::open(back.join(prefix)).unwrap();
-    assert!(kept.find(&key).is_some(), "the original reads it");
+    let kept = Bundle::open(back.join(BUNDLE_PREFIX)).unwrap();
+    assert!(kept.find(key).is_some(), "the original reads it");
 }
