@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use proto_splitter::SavedModelDir;
 use proto_splitter::proto::saved_model::FingerprintDef;
+use proto_splitter::{ErrorKind, SavedModelDir, fingerprint};
 
 use crate::fixtures::data;
 
@@ -92,4 +92,30 @@ fn stored_fingerprints_agree() {
             "{model}, its uuid and producer too"
         );
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_not_a_regular_file_has_no_fingerprint() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = |path: &Path| std::os::unix::fs::symlink("/dev/null", path).unwrap();
+    device(&folder.path().join("fingerprint.pb"));
+    let error = fingerprint::read(folder.path()).unwrap_err();
+    assert!(error.to_string().contains("not a regular file"), "{error}");
+    // TensorFlow takes 0 for the hash of an index that it can't read.
+    let model = data("tensorflow/keras_mlp/saved_model.pb");
+    fs::copy(model, folder.path().join("saved_model.pb")).unwrap();
+    fs::create_dir(folder.path().join("variables")).unwrap();
+    device(&folder.path().join("variables/variables.index"));
+    let dir = SavedModelDir::open(folder.path()).unwrap();
+    assert_eq!(dir.fingerprint().unwrap().checkpoint_hash, 0);
+}
+
+#[test]
+fn a_file_that_is_far_too_large_is_not_read_as_a_fingerprint() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = fs::File::create(folder.path().join("fingerprint.pb")).unwrap();
+    file.set_len(1 << 20).unwrap();
+    let error = fingerprint::read(folder.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
 }

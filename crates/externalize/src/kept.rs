@@ -202,6 +202,17 @@ fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(folder.join(name))
 }
 
+/// Returns the size of a file, in bytes. Fails unless it is a regular file, since opening a pipe
+/// would wait for its other end, and reading a device might never end.
+pub(crate) fn file_size(path: &Path) -> Result<u64> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_file() {
+        return Ok(metadata.len());
+    }
+    let message = "not a regular file";
+    Err(Error::new(ErrorKind::InvalidMessage, message))
+}
+
 /// A file from which a constant is mapped. The file's checksum, if it is known, is verified once
 /// the whole file has been read. The file is opened again for each read, since there may be more
 /// files than a process can have open.
@@ -214,14 +225,7 @@ struct MappedFile {
 
 impl MappedFile {
     fn new(path: PathBuf, crc32c: Option<u32>) -> Result<MappedFile> {
-        let in_file = |error: Error| error.in_file(&path);
-        let metadata = fs::metadata(&path).map_err(|error| in_file(error.into()))?;
-        // Opening a pipe would wait for its other end.
-        if !metadata.is_file() {
-            let message = "not a regular file";
-            return Err(in_file(Error::new(ErrorKind::InvalidMessage, message)));
-        }
-        let size = metadata.len();
+        let size = file_size(&path).map_err(|error| error.in_file(&path))?;
         Ok(MappedFile {
             path,
             size,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,7 @@ use record_file::ReadAt;
 
 use crate::constant::{Constant, Encoding};
 use crate::content::Contents;
+use crate::kept::file_size;
 
 /// Path of the record of the original model, relative to the folder of the externalized model.
 pub const RECORD_FILE: &str = "assets.extra/proto_splitter_original.pb";
@@ -249,19 +251,23 @@ impl Record {
     pub(crate) fn load(folder: &Path) -> Result<Option<Record>> {
         let path = folder.join(RECORD_FILE);
         let at_path = |error: Error| error.in_file(&path);
-        match fs::metadata(&path) {
-            Ok(metadata) if metadata.len() <= MAX_RECORD => {}
-            Ok(metadata) => {
-                let message = format!(
-                    "the record has {} bytes, but at most {MAX_RECORD} are read",
-                    metadata.len()
-                );
-                return Err(at_path(Error::new(ErrorKind::LimitExceeded, message)));
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(at_path(error.into())),
+        let size = match file_size(&path) {
+            Ok(size) => size,
+            Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) => return Ok(None),
+            Err(error) => return Err(at_path(error)),
+        };
+        let mut bytes = Vec::new();
+        if size <= MAX_RECORD {
+            let file = File::open(&path).map_err(|error| at_path(error.into()))?;
+            // The file may have become larger.
+            let read = file.take(MAX_RECORD + 1).read_to_end(&mut bytes);
+            read.map_err(|error| at_path(error.into()))?;
         }
-        let bytes = fs::read(&path).map_err(|error| at_path(error.into()))?;
+        let size = size.max(bytes.len() as u64);
+        if size > MAX_RECORD {
+            let message = format!("the record has {size} bytes, but at most {MAX_RECORD} are read");
+            return Err(at_path(Error::new(ErrorKind::LimitExceeded, message)));
+        }
         Record::checked(&bytes).map(Some).map_err(at_path)
     }
 
@@ -301,10 +307,14 @@ impl Record {
     /// Returns true if the record belongs to the `saved_model.pb` in this folder.
     pub(crate) fn is_of(&self, folder: &Path) -> Result<bool> {
         let model = folder.join(MODEL_FILE);
-        let at_model = |error: std::io::Error| Error::from(error).in_file(&model);
-        let mut hash = blake3::Hasher::new();
-        std::io::copy(&mut File::open(&model).map_err(at_model)?, &mut hash).map_err(at_model)?;
-        Ok(hash.finalize().as_bytes().as_slice() == self.model)
+        let hashed = || -> Result<blake3::Hash> {
+            file_size(&model)?;
+            let mut hash = blake3::Hasher::new();
+            io::copy(&mut File::open(&model)?, &mut hash)?;
+            Ok(hash.finalize())
+        };
+        let hash = hashed().map_err(|error| error.in_file(&model))?;
+        Ok(hash.as_bytes().as_slice() == self.model)
     }
 
     /// Returns true if the message of `size` bytes in `data` is the original to which the record

@@ -21,8 +21,8 @@ mod plain;
 mod regular;
 
 use std::fmt;
-use std::fs::File;
-use std::io::ErrorKind as IoErrorKind;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
 
 use prost::Message;
@@ -40,6 +40,9 @@ use crate::proto::{FingerprintDef, descriptor_pool};
 
 /// Name of the fingerprint file in a SavedModel's folder.
 pub const FINGERPRINT_FILE: &str = "fingerprint.pb";
+
+/// Maximum size of a fingerprint file, in bytes: 64 KiB. TensorFlow's have about 100 bytes.
+const MAX_FINGERPRINT: u64 = 64 << 10;
 
 /// Value of `version.producer` in the fingerprint that TensorFlow 2.21 writes for a `.pb`.
 const PLAIN_PRODUCER: i32 = 4;
@@ -123,9 +126,18 @@ impl Hashes {
 
 /// Returns the hash of `variables.index`. Like TensorFlow, returns 0 if the file can't be read.
 fn checkpoint_hash(folder: &Path) -> u64 {
-    File::open(folder.join("variables").join("variables.index"))
+    open_regular(&folder.join("variables").join("variables.index"))
         .and_then(|mut file| crate::farmhash::fingerprint_stream(&mut file))
         .unwrap_or(0)
+}
+
+/// Opens a regular file.
+fn open_regular(path: &Path) -> io::Result<File> {
+    // Checked before opening, since opening a named pipe waits for a writer.
+    if fs::metadata(path)?.is_file() {
+        return File::open(path);
+    }
+    Err(io::Error::other("not a regular file"))
 }
 
 /// Reads `fingerprint.pb` in a SavedModel's folder; returns `None` if the file doesn't exist.
@@ -133,14 +145,20 @@ fn checkpoint_hash(folder: &Path) -> u64 {
 /// # Errors
 ///
 /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::InvalidMessage`] if it isn't a
-/// fingerprint.
+/// fingerprint; [`ErrorKind::LimitExceeded`] if it is far larger than any fingerprint.
 pub fn read(folder: impl AsRef<Path>) -> Result<Option<FingerprintDef>> {
     let path = folder.as_ref().join(FINGERPRINT_FILE);
-    let bytes = match std::fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(None),
+    let mut bytes = Vec::new();
+    let read = |file: File| file.take(MAX_FINGERPRINT + 1).read_to_end(&mut bytes);
+    match open_regular(&path).and_then(read) {
+        Ok(len) if len as u64 > MAX_FINGERPRINT => {
+            let message = format!("not a fingerprint: it has more than {MAX_FINGERPRINT} bytes");
+            return Err(Error::new(ErrorKind::LimitExceeded, message).in_file(&path));
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::from(error).in_file(&path)),
-    };
+    }
     let decoded = FingerprintDef::decode(bytes.as_slice());
     decoded.map(Some).map_err(|error| {
         let message = format!("{}: not a fingerprint: {error}", path.display());

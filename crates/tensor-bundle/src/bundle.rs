@@ -12,7 +12,7 @@ use record_file::ReadAt;
 pub use crate::data::BundleReader;
 use crate::data::{CheckedSpan, Seen};
 use crate::dtype::{dtype_name, element_size, elements};
-use crate::files::{data_path, index_path, prefix_of};
+use crate::files::{data_path, index_path, open_regular, prefix_of};
 use crate::index::{Index, Span, Tensor, TensorLocation};
 use crate::strings::strings;
 
@@ -36,7 +36,7 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the index can't be read; [`ErrorKind::InvalidMessage`] if the file
+    /// [`ErrorKind::Io`] if the index can't be read, or isn't a regular file; [`ErrorKind::InvalidMessage`] if the file
     /// isn't an index, or the index contradicts itself; [`ErrorKind::ChecksumMismatch`] if the
     /// index is damaged; [`ErrorKind::UnsupportedVersion`] if the bundle is big-endian or has a
     /// newer version; [`ErrorKind::LimitExceeded`] if the names of the tensors have more than 256
@@ -46,7 +46,7 @@ impl Bundle {
         let prefix = prefix_of(path).unwrap_or_else(|| path.to_owned());
         let index = index_path(&prefix);
         let at_index = |error: Error| error.in_file(&index);
-        let file = File::open(&index).map_err(|error| at_index(error.into()))?;
+        let file = open_regular(&index).map_err(|error| at_index(error.into()))?;
         let Index {
             num_shards,
             tensors,
@@ -96,9 +96,9 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if a data file can't be opened; [`ErrorKind::InvalidMessage`] if a data
-    /// file is too short for the tensor, or the tensor is sliced and has elements without a fixed
-    /// size.
+    /// [`ErrorKind::Io`] if a data file can't be opened, or isn't a regular file;
+    /// [`ErrorKind::InvalidMessage`] if a data file is too short for the tensor, or the tensor is
+    /// sliced and has elements without a fixed size.
     pub fn reader(&self, tensor: &Tensor) -> Result<BundleReader> {
         let width = element_size(tensor.dtype());
         let open = |span: &Span| -> Result<CheckedSpan> {
@@ -205,7 +205,7 @@ impl Bundle {
         if let Some(file) = open.get(&shard) {
             return Ok(Arc::clone(file));
         }
-        let file = Arc::new(File::open(self.data_path(shard))?);
+        let file = Arc::new(open_regular(&self.data_path(shard))?);
         if open.len() >= MAX_OPEN_FILES {
             open.clear();
         }

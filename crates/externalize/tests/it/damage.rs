@@ -111,6 +111,24 @@ fn no_bit_of_a_constant_is_flipped_unnoticed() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_record_or_a_model_that_is_not_a_regular_file_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, out) = externalized(folder.path(), false);
+    // A device says that it has no bytes, however many it has.
+    let replace = |file: &str| {
+        fs::remove_file(out.join(file)).unwrap();
+        std::os::unix::fs::symlink("/dev/null", out.join(file)).unwrap();
+        internalize(&out, folder.path().join("back"), &options()).unwrap_err()
+    };
+    let error = replace("saved_model.pb").to_string();
+    assert!(error.contains("not a regular file"), "{error}");
+    let error = replace(RECORD_FILE).to_string();
+    assert!(error.contains("not a regular file"), "{error}");
+    assert!(error.contains(RECORD_FILE), "{error}");
+}
+
 /// A record in the version without checksums.
 #[derive(Clone, PartialEq, Message)]
 struct Old {

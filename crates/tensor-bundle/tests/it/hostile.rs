@@ -53,6 +53,22 @@ fn no_byte_of_a_bundle_can_be_changed_unnoticed() {
     opened_and_verified(&prefix).unwrap();
 }
 
+#[cfg(unix)]
+#[test]
+fn a_file_of_a_bundle_that_is_not_a_regular_file_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("b");
+    small_bundle(&prefix);
+    for file in ["b.data-00000-of-00001", "b.index"] {
+        let path = folder.path().join(file);
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+        let error = opened_and_verified(&prefix).unwrap_err().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+        assert!(error.contains(file), "{error}");
+    }
+}
+
 /// Returns an entry as it is stored in a block. Its key begins with the first `shared` bytes of the
 /// previous key.
 fn stored(shared: usize, key: &[u8], value: &[u8]) -> Vec<u8> {
