@@ -236,6 +236,13 @@ struct Found {
     encoding: Encoding,
 }
 
+/// The last field with a number in a message.
+struct Last {
+    field: Field,
+    /// True if no other field has the number.
+    is_only: bool,
+}
+
 impl Scanner<'_> {
     fn message(&mut self, level: Level, range: Range<u64>) -> Result<()> {
         let (mut graphs, mut libraries, mut functions, mut nodes) = (0, 0, 0, 0);
@@ -370,13 +377,14 @@ impl Scanner<'_> {
         if size < self.min_size {
             return Ok(());
         }
-        let (mut dtype, mut shape) = (0, TensorShapeProto::default());
-        for field in self.fields(&range, DTYPE)? {
-            dtype = self.number(field)?;
-        }
-        for field in self.fields(&range, SHAPE)? {
-            shape = self.shape(&field)?;
-        }
+        let dtype = match self.last(&range, DTYPE)? {
+            Some(last) => self.number(last.field)?,
+            None => 0,
+        };
+        let shape = match self.last(&range, SHAPE)? {
+            Some(last) => self.shape(&last.field)?,
+            None => TensorShapeProto::default(),
+        };
         let dtype = DataType::try_from(dtype).unwrap_or_default();
         let reason = match dtype {
             DataType::DtString => Reason::Strings,
@@ -409,28 +417,29 @@ impl Scanner<'_> {
         self.spans.span(self.file, field.end..range.end)
     }
 
-    /// Returns all fields with this number in the message at `range`.
-    fn fields(&mut self, range: &Range<u64>, number: u32) -> Result<Vec<Field>> {
-        let mut found = Vec::new();
+    /// Returns the last field with this number in the message at `range`; `None` if there is none.
+    /// The other fields aren't kept, since a small message can have millions.
+    fn last(&mut self, range: &Range<u64>, number: u32) -> Result<Option<Last>> {
+        let mut last = None;
         self.cursor.set_range(range.clone());
         while let Some(field) = self.cursor.next()? {
             if field.number.0 == number {
-                found.push(field);
+                let is_only = last.is_none();
+                last = Some(Last { field, is_only });
             }
         }
-        Ok(found)
+        Ok(last)
     }
 
     /// Returns the value of the last field with this number in the message at `range`, as a string.
     /// Returns an empty string if there is no such field, or the value is too long for a name.
     fn text(&mut self, range: &Range<u64>, number: u32) -> Result<String> {
         const MAX_NAME: u64 = 64 << 10;
-        let found = self.fields(range, number)?.pop();
-        let short = |field: &Field| {
+        let short = |Last { field, .. }: &Last| {
             field.wire_type == WireType::Len && field.value.end - field.value.start <= MAX_NAME
         };
-        match found.filter(short) {
-            Some(field) => {
+        match self.last(range, number)?.filter(short) {
+            Some(Last { field, .. }) => {
                 let bytes = self.cursor.bytes(field.value)?;
                 Ok(String::from_utf8_lossy(bytes).into_owned())
             }
@@ -447,11 +456,14 @@ impl Scanner<'_> {
             return Ok(None);
         }
         let mut value = None;
-        for entry in self.fields(range, ATTR)? {
-            if entry.wire_type != WireType::Len || self.text(&entry.value, 1)? != "value" {
+        self.cursor.set_range(range.clone());
+        while let Some(entry) = self.cursor.next()? {
+            if entry.number.0 != ATTR || entry.wire_type != WireType::Len {
                 continue;
             }
-            if value.replace(entry).is_some() {
+            let is_value = self.text(&entry.value, 1)? == "value";
+            self.cursor.set_range(entry.end..range.end);
+            if is_value && value.replace(entry).is_some() {
                 return Ok(None);
             }
         }
@@ -462,9 +474,10 @@ impl Scanner<'_> {
                 return Ok(None);
             };
             let range = outer.value.clone();
-            let mut fields = self.fields(&range, number)?;
-            match (fields.pop(), fields.is_empty()) {
-                (Some(field), true) if field.wire_type == WireType::Len => path.push(field),
+            match self.last(&range, number)? {
+                Some(Last { field, is_only }) if is_only && field.wire_type == WireType::Len => {
+                    path.push(field);
+                }
                 _ => return Ok(None),
             }
         }

@@ -199,3 +199,34 @@ fn a_checkpoint_is_known_by_its_prefix_and_by_any_of_its_files() {
     fs::write(data, bytes).unwrap();
     run([&"verify", &copy]).failed(Exit::Bad);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_node_with_millions_of_fields_is_refused_in_little_memory() {
+    use prost_reflect::prost::encoding::encode_varint;
+    use proto_splitter_testkit::memory::watch;
+
+    const FIELDS: usize = 4 << 20;
+    /// Limit on anonymous memory, in bytes: 32 for each field.
+    const MOST: u64 = 128 << 20;
+    let dir = Dir::new();
+    fs::create_dir(dir.path("model")).unwrap();
+    // The node has many empty names, and then one that isn't UTF-8.
+    let mut bytes = b"\x0a\x00".repeat(FIELDS);
+    bytes.extend(b"\x0a\x01\xff");
+    // The node is in a graph, which is in a meta graph of the model.
+    for tag in [0x0a, 0x12, 0x12] {
+        let mut message = vec![tag];
+        encode_varint(bytes.len() as u64, &mut message);
+        message.append(&mut bytes);
+        bytes = message;
+    }
+    dir.file("model/saved_model.pb", bytes);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
+    command.args(["externalize", "model", "--dry-run", "--min-size", "1KiB"]);
+    command.current_dir(dir.path("")).stderr(Stdio::null());
+    let (status, peak) = watch(&mut command).unwrap();
+    assert_eq!(status.code(), Some(1));
+    assert!(peak.anonymous > 0, "nothing was seen");
+    assert!(peak.anonymous <= MOST, "{peak:?}");
+}
