@@ -17,7 +17,7 @@ use proto_splitter_saved_model::proto::tensor_info::Encoding;
 use proto_splitter_saved_model::proto::{MetaGraphDef, SavedModel, SavedObjectGraph};
 use proto_splitter_tensor_bundle::Bundle;
 
-use crate::call_graph::functions;
+use crate::call_graph::{functions, nodes};
 use crate::kept::is_content_name;
 use crate::record::{MAPPED_FOLDER, RECORD_FILE, Record, bundle_files, bundle_prefix};
 use crate::rewrite::{BUNDLE_NAME, CONSTANTS_OBJECT, INDEX_OBJECT, plain_object, strings};
@@ -106,16 +106,6 @@ fn mapped_files(folder: &Path) -> Vec<PathBuf> {
 
 fn all_nodes(model: &SavedModel) -> impl Iterator<Item = &NodeDef> {
     model.meta_graphs.iter().flat_map(nodes)
-}
-
-fn nodes(meta_graph: &MetaGraphDef) -> impl Iterator<Item = &NodeDef> {
-    let graph = meta_graph.graph_def.iter();
-    graph.flat_map(|graph| {
-        let bodies = functions(graph).iter();
-        bodies
-            .flat_map(|function| &function.node_def)
-            .chain(&graph.node)
-    })
 }
 
 /// Returns true if the bundle of an earlier externalized model is among the assets.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::attr_value::Value;
 use proto_splitter_graph_def::proto::{FunctionDef, GraphDef, NodeDef};
+use proto_splitter_saved_model::proto::MetaGraphDef;
 
 /// The functions in the library of a graph, and the references between them.
 pub(crate) struct CallGraph<'a> {
@@ -28,6 +29,18 @@ pub(crate) fn functions(graph: &GraphDef) -> &[FunctionDef] {
         .library
         .as_ref()
         .map_or(&[], |library| library.function.as_slice())
+}
+
+/// Returns all nodes of a meta graph: those in the bodies of functions, and those of the main
+/// graph.
+pub(crate) fn nodes(meta_graph: &MetaGraphDef) -> impl Iterator<Item = &NodeDef> {
+    let graph = meta_graph.graph_def.iter();
+    graph.flat_map(|graph| {
+        let bodies = functions(graph).iter();
+        bodies
+            .flat_map(|function| &function.node_def)
+            .chain(&graph.node)
+    })
 }
 
 /// Returns the names of the functions to which the attributes of a node refer.

@@ -16,12 +16,13 @@ use super::build::{Scope, boxed, handle, read, shape_proto};
 use super::constants::replacement;
 use super::names::Names;
 use super::{Rewriter, invalid};
-use crate::call_graph::{CallGraph, function_name, functions};
+use crate::call_graph::{CallGraph, function_name, functions, nodes};
 use crate::call_sites::{CallSite, call_sites, extensible, has_frames};
 use crate::content::Content;
 use crate::select::entries;
 
-/// Maximum total number of arguments to add to the functions of a meta graph.
+/// Maximum total number of arguments to add to the functions of a meta graph, and maximum total
+/// number of inputs to add to the calls.
 const MAX_ARGUMENTS: usize = 1 << 20;
 
 /// Map from the name of each function to the indices of the contents that are passed to it. The
@@ -93,9 +94,26 @@ impl Rewriter<'_> {
             .collect())
     }
 
+    /// Fails if all calls together need too many inputs for the contents in `passed`.
+    fn check_inputs(&self, passed: &Passed) -> Result<()> {
+        let mut count = 0;
+        for node in nodes(self.meta_graph) {
+            for site in call_sites(node) {
+                count += contents_passed(passed, site, node).map_or(0, <[usize]>::len);
+                if count > MAX_ARGUMENTS {
+                    let message =
+                        format!("calls would need more than {MAX_ARGUMENTS} inputs in all");
+                    return Err(Error::new(ErrorKind::LimitExceeded, message));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Adds inputs to all calls. These inputs pass the contents in `passed` to the called
     /// functions.
     fn hand_on(&mut self, passed: &Passed) -> Result<()> {
+        self.check_inputs(passed)?;
         let contents = self.contents;
         let mut bodies = BTreeSet::new();
         for function in 0..self.functions().len() {
@@ -163,6 +181,13 @@ fn receivers(graph: &GraphDef, calls: &CallGraph<'_>) -> Vec<BTreeSet<usize>> {
         }
     }
     receivers
+}
+
+/// Returns the contents to pass to the functions at a call site; `None` if they need none.
+fn contents_passed<'p>(passed: &'p Passed, site: &CallSite, node: &NodeDef) -> Option<&'p [usize]> {
+    let called = site.functions_of(node);
+    let contents = called.first().and_then(|name| passed.get(*name))?;
+    Some(contents)
 }
 
 /// Returns the name of the argument that passes `content`.
@@ -259,8 +284,7 @@ impl Caller<'_> {
         for node in nodes {
             let sites: Vec<&CallSite> = call_sites(node).collect();
             for site in sites {
-                let called = site.functions_of(node);
-                let Some(arguments) = called.first().and_then(|name| self.passed.get(*name)) else {
+                let Some(arguments) = contents_passed(self.passed, site, node) else {
                     continue;
                 };
                 bodies.extend(site.body_of(node).map(str::to_owned));

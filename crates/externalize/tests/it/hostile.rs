@@ -7,11 +7,11 @@ use prost::Message;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::wire::put_varint;
 use proto_splitter_externalize::{ExternalizePlan, internalize};
-use proto_splitter_graph_def::proto::{DataType, NodeDef};
+use proto_splitter_graph_def::proto::{DataType, NodeDef, TensorProto};
 use proto_splitter_saved_model::proto::SavedModel;
 use proto_splitter_tensor_bundle::{Bundle, BundleOptions, BundlePlan, NewTensor};
 
-use crate::models::{call, constant, function, model};
+use crate::models::{call, constant, constant_of, function, model, shape};
 use crate::{externalize, files, options, write_model};
 
 fn refused(model: &SavedModel, kind: ErrorKind, what: &str) {
@@ -187,6 +187,27 @@ fn functions_of_no_bytes_are_refused_before_they_take_memory() {
     // Each function takes two bytes in a file, and hundreds in memory.
     let functions = field(1, Vec::new()).repeat(50_000_000);
     refused_graph(field(2, functions), "bytes of memory");
+}
+
+#[test]
+fn calls_that_would_need_a_million_inputs_are_refused_before_they_get_any() {
+    let constants = (0..1024u32).map(|at| {
+        let tensor = TensorProto {
+            dtype: DataType::DtFloat.into(),
+            tensor_shape: shape(&[256]),
+            tensor_content: at.to_le_bytes().repeat(256).into(),
+            ..TensorProto::default()
+        };
+        constant_of(&format!("x{at}"), tensor)
+    });
+    let body = function("f", constants.collect());
+    let calls = (0..1025).map(|at| call(&format!("c{at}"), "PartitionedCall", &["f"]));
+    let model = model(calls.collect(), vec![body]);
+    refused(
+        &model,
+        ErrorKind::LimitExceeded,
+        "calls would need more than 1048576 inputs",
+    );
 }
 
 /// A sparse file: only its beginning is stored, and the remainder is a hole.
