@@ -36,11 +36,12 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the index can't be read, or isn't a regular file; [`ErrorKind::InvalidMessage`] if the file
-    /// isn't an index, or the index contradicts itself; [`ErrorKind::ChecksumMismatch`] if the
-    /// index is damaged; [`ErrorKind::UnsupportedVersion`] if the bundle is big-endian or has a
-    /// newer version; [`ErrorKind::LimitExceeded`] if the names of the tensors have more than 256
-    /// MiB.
+    /// [`ErrorKind::Io`] if the index can't be read, or isn't a regular file;
+    /// [`ErrorKind::InvalidMessage`] if the file isn't an index, or the index contradicts itself;
+    /// [`ErrorKind::ChecksumMismatch`] if the index is damaged;
+    /// [`ErrorKind::UnsupportedVersion`] if the bundle is big-endian or has a newer version;
+    /// [`ErrorKind::LimitExceeded`] if the names of the tensors, or the keys of their slices, have
+    /// more than 256 MiB.
     pub fn open(prefix: impl AsRef<Path>) -> Result<Bundle> {
         let path = prefix.as_ref();
         let prefix = prefix_of(path).unwrap_or_else(|| path.to_owned());

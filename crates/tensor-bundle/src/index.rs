@@ -21,7 +21,8 @@ use crate::table::TableReader;
 pub(crate) const VERSION: i32 = 1;
 
 /// Maximum total size of the keys in an index, in bytes. Keys share prefixes, which are stored once,
-/// so the keys may be far larger than the index.
+/// so the keys may be far larger than the index. The keys of all slices of tensors, each of which
+/// contains the tensor's name, may have as many bytes.
 const MAX_KEYS: u64 = 256 << 20;
 
 /// A tensor in a bundle: its name, type, shape and location.
@@ -152,6 +153,7 @@ impl Index {
             Ok(ControlFlow::Continue(()))
         })?;
         let num_shards = num_shards.ok_or_else(|| invalid("the index has no header"))?;
+        check_keys_of_slices(&entries)?;
         let tensors = entries
             .into_iter()
             .map(|(name, entry)| entry.resolve(name, &slices))
@@ -161,6 +163,22 @@ impl Index {
             tensors,
         })
     }
+}
+
+/// Fails if the keys by which the slices of all tensors are looked up are too long in all.
+fn check_keys_of_slices(entries: &[(String, Entry)]) -> Result<()> {
+    let mut size = 0u64;
+    for (name, entry) in entries {
+        for proto in &entry.slices {
+            size = size.saturating_add(slice::key_len(name.as_bytes(), proto));
+            if size > MAX_KEYS {
+                let message =
+                    format!("the keys of the slices have more than {MAX_KEYS} bytes in all");
+                return Err(Error::new(ErrorKind::LimitExceeded, message));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks the header of an index, and returns the number of data files in the bundle.

@@ -23,6 +23,15 @@ fn length(extent: &crate::proto::tensor_slice_proto::Extent) -> i64 {
     }
 }
 
+/// Returns the approximate size of the key that [`slice_key`] returns, in bytes.
+pub(crate) fn key_len(name: &[u8], slice: &TensorSliceProto) -> u64 {
+    /// Maximum size of a key without the name and the extents, in bytes.
+    const FIXED: u64 = 5;
+    /// Maximum size of an encoded extent, in bytes: two numbers.
+    const EXTENT: u64 = 20;
+    FIXED + name.len() as u64 + EXTENT.saturating_mul(slice.extent.len() as u64)
+}
+
 /// Returns the key of the index entry for a slice of the tensor `name`.
 pub(crate) fn slice_key(name: &[u8], slice: &TensorSliceProto) -> Result<Vec<u8>> {
     let mut key = vec![FIRST_BYTE];

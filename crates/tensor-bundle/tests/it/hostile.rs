@@ -276,6 +276,30 @@ fn slices_that_do_not_make_the_tensor_are_an_error() {
 }
 
 #[test]
+fn many_slices_of_a_tensor_with_a_long_name_have_a_limited_total_size() {
+    let name = vec![b'n'; 1 << 20];
+    let scalar = BundleEntryProto {
+        shape: shape(&[]),
+        size: 4,
+        ..entry()
+    };
+    let sliced = BundleEntryProto {
+        slices: vec![TensorSliceProto::default(); 512],
+        ..scalar.clone()
+    };
+    let key = [&b"\0"[..], &name[..], &b"\0\x01\0"[..]].concat();
+    let entries = [
+        (&b""[..], header().encode_to_vec()),
+        (&key[..], scalar.encode_to_vec()),
+        (&name[..], sliced.encode_to_vec()),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("b.index"), index(&entries)).unwrap();
+    let error = Bundle::open(folder.path().join("b")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+}
+
+#[test]
 fn names_twice_or_out_of_order_or_before_the_header_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.index");
