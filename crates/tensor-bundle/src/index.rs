@@ -293,6 +293,9 @@ impl Entry {
             let (start, extent) = slice::bounds(proto, &shape)?;
             let stored = stored.get(&slice_key(name.as_bytes(), proto)?);
             match stored {
+                Some(entry) if !entry.slices.is_empty() => Err(invalid(
+                    "a slice is itself in slices, not in one range of bytes",
+                )),
                 Some(entry) if entry.dtype == dtype && entry.shape == extent => Ok(Slice {
                     start,
                     shape: extent,

@@ -276,6 +276,40 @@ fn slices_that_do_not_make_the_tensor_are_an_error() {
 }
 
 #[test]
+fn a_slice_that_is_itself_in_slices_is_an_error() {
+    let whole = TensorSliceProto {
+        extent: vec![Extent {
+            start: 0,
+            has_length: Some(HasLength::Length(2)),
+        }],
+    };
+    let sliced = BundleEntryProto {
+        slices: vec![whole],
+        ..entry()
+    };
+    // The slice's key is in ordered code: the name, the rank 1, the start 0 and the length 2.
+    let key = b"\0x\0\x01\x01\x01\x80\x82";
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("b");
+    fs::write(folder.path().join("b.data-00000-of-00001"), [7; 8]).unwrap();
+    for (slice, is_valid) in [(entry(), true), (sliced.clone(), false)] {
+        let entries = [
+            (&b""[..], header().encode_to_vec()),
+            (&key[..], slice.encode_to_vec()),
+            (&b"x"[..], sliced.encode_to_vec()),
+        ];
+        fs::write(folder.path().join("b.index"), index(&entries)).unwrap();
+        match opened_and_verified(&prefix) {
+            Ok(()) => assert!(is_valid),
+            Err(error) => {
+                assert!(!is_valid, "{error}");
+                assert!(error.to_string().contains("itself in slices"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
 fn many_slices_of_a_tensor_with_a_long_name_have_a_limited_total_size() {
     let name = vec![b'n'; 1 << 20];
     let scalar = BundleEntryProto {
