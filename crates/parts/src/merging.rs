@@ -105,7 +105,9 @@ fn check_not_read(
         return Ok(());
     }
     let full_name = objects.full_name(target)?;
-    let named = named.iter().map(|file| objects.url_beside(main, &file.path));
+    let named = named
+        .iter()
+        .map(|file| objects.url_beside(main, &file.path));
     for source in std::iter::once(Ok(main.to_owned())).chain(named) {
         if objects.full_name(&source?)? == full_name {
             let message = format!("refusing to overwrite the input {target}");

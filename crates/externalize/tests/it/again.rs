@@ -154,7 +154,9 @@ fn in_place_the_externalized_form_of_another_model_is_left_alone() {
     fs::create_dir(&newer).unwrap();
     fs::write(newer.join("saved_model.pb"), of(2).encode_to_vec()).unwrap();
     let newer = SavedModelDir::open(&newer).unwrap();
-    newer.save_as_chunked(&chunked, &SaveOptions::new()).unwrap();
+    newer
+        .save_as_chunked(&chunked, &SaveOptions::new())
+        .unwrap();
     let name = "saved_model.cpb";
     fs::copy(chunked.join(name), place.join(name)).unwrap();
     let second = ExternalizePlan::new(&place, &options()).unwrap();

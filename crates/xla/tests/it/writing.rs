@@ -460,7 +460,12 @@ fn overrides_of_many_elements_are_looked_for_in_a_limited_number_of_bytes() {
         split_proto(records)
     };
     let last = merged(&opened(1000).unwrap()).unwrap();
-    assert!(last.windows(5).filter(|at| *at == b"\x1a\x03\x0a\x01a").count() == 1000);
+    assert!(
+        last.windows(5)
+            .filter(|at| *at == b"\x1a\x03\x0a\x01a")
+            .count()
+            == 1000
+    );
     let error = opened(10_000).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
 }
