@@ -179,7 +179,7 @@ impl Failure {
             _ => Exit::Bad,
         };
         let hint = match error.kind() {
-            ErrorKind::AlreadyExists => " (--force replaces it)".to_owned(),
+            ErrorKind::AlreadyExists if may_be_forced(error) => " (--force replaces it)".to_owned(),
             ErrorKind::SchemaNeeded => {
                 " (use --message TYPE to name it, or --assume-plain to merge without it)".to_owned()
             }
@@ -236,6 +236,19 @@ fn names(message: &str, path: &str) -> bool {
     found.any(|at| at == 0 || message[..at].ends_with(' '))
 }
 
+/// Returns true if `--force` allows what the error refuses. Some targets are never replaced, such as
+/// the other one of two different models in a folder; their errors go on after the target's name.
+fn may_be_forced(error: &Error) -> bool {
+    let message = error.to_string();
+    [
+        "there already",
+        "already exists and is not empty",
+        "already exists and isn't empty",
+    ]
+    .iter()
+    .any(|end| message.ends_with(end))
+}
+
 /// Returns true if a file is a record file, regardless of its name.
 pub(crate) fn is_records(file: &Path) -> bool {
     std::fs::File::open(file)
@@ -273,6 +286,28 @@ mod tests {
             ErrorKind::Io,
         ] {
             assert_eq!(status(kind), 2, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn force_is_only_suggested_where_it_helps() {
+        let said = |message| {
+            let error = Error::new(ErrorKind::AlreadyExists, message);
+            Failure::of(Path::new("model"), &error).message
+        };
+        for forced in [
+            "m.cpb is there already",
+            "m: already exists and is not empty",
+            "m: the folder already exists and isn't empty",
+        ] {
+            assert_eq!(said(forced), format!("{forced} (--force replaces it)"));
+        }
+        for refused in [
+            "m: saved_model.cpb and saved_model.pb are two different models",
+            "m.plan is there already, and is not a plan",
+            "m.pb is a folder",
+        ] {
+            assert_eq!(said(refused), refused);
         }
     }
 

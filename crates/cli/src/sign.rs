@@ -92,8 +92,12 @@ pub(crate) fn run(args: &SignArgs, output: &mut Output<'_>) -> std::result::Resu
 }
 
 /// Returns the model's path with `.sig` appended: `model.sig` for the file `model` or the folder
-/// `model/`.
+/// `model/`. If the path ends in `.` or `..`, this is the path of the folder to which it leads.
 fn default_target(model: &Path) -> PathBuf {
+    let model = match model.file_name() {
+        Some(_) => model.to_owned(),
+        None => model.canonicalize().unwrap_or_else(|_| model.to_owned()),
+    };
     let mut name = model.components().as_path().as_os_str().to_owned();
     name.push(".sig");
     PathBuf::from(name)

@@ -76,6 +76,22 @@ fn a_signed_model_is_ok_until_a_file_changes() {
 }
 
 #[test]
+fn the_signature_of_a_folder_given_by_dots_is_beside_the_folder() {
+    let dir = prepared();
+    let model = dir.path("model/variables/..");
+    run([&"sign", &model, &"--key", &data("p256.pem")]).ok();
+    assert!(dir.path("model.sig").is_file());
+    assert_eq!(
+        dir.files(),
+        [
+            "model.sig",
+            "model/saved_model.pb",
+            "model/variables/variables.index"
+        ]
+    );
+}
+
+#[test]
 fn a_signature_is_not_overwritten_without_force() {
     let dir = prepared();
     let (model, signature) = (dir.path("model"), dir.file("model.sig", "kept"));
