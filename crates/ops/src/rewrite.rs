@@ -307,7 +307,8 @@ impl RewriteReport {
         let reading = input.reading_options();
         match (input.chunked(), input.plain()) {
             (Some(file), _) => {
-                let (output, options) = (&self.output, options.rewriting());
+                let options = options.rewriting().read_from(input.files());
+                let output = &self.output;
                 let written = replace_to_file(file, &path, value, output, &reading, &options)?;
                 Ok(self.in_chunks(written))
             }

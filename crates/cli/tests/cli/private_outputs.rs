@@ -261,6 +261,9 @@ fn no_command_makes_a_new_value_more_readable_than_the_file_that_it_is_read_from
         &["edit", "small", "--insert-with", tags, "-o", "d.cpb"],
         &["edit", pb, "--replace-with", name, "-o", "e.pb"],
         &["replace", pb, NODE_NAME, "--with", "name", "-o", "f.pb"],
+        &[
+            "replace", "small", NODE_NAME, "--with", "name", "-o", "g.cpb",
+        ],
     ];
     let mut open = open_files(&dir, commands);
     // The other files of a folder are copied, and contain nothing of the value.

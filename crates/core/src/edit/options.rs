@@ -12,6 +12,7 @@ pub struct RewriteOptions {
     pub(super) max_file_size: Option<u64>,
     pub(super) force: bool,
     pub(super) progress: Progress,
+    pub(super) read_from: Vec<PathBuf>,
 }
 
 impl Default for RewriteOptions {
@@ -29,6 +30,7 @@ impl RewriteOptions {
             max_file_size: None,
             force: false,
             progress: Progress::none(),
+            read_from: Vec::new(),
         }
     }
 
@@ -70,6 +72,14 @@ impl RewriteOptions {
         self
     }
 
+    /// Adds files from which new values are read. They are never overwritten, and the new file gets
+    /// no permissions that these files or the rewritten file lack.
+    #[must_use]
+    pub fn read_from<P: Into<PathBuf>>(mut self, files: impl IntoIterator<Item = P>) -> Self {
+        self.read_from.extend(files.into_iter().map(Into::into));
+        self
+    }
+
     /// Returns the compression of changed chunks.
     pub const fn get_compression(&self) -> ChunkCompression {
         self.compression
@@ -88,6 +98,11 @@ impl RewriteOptions {
     /// Returns the listener for progress and cancellation.
     pub const fn get_progress(&self) -> &Progress {
         &self.progress
+    }
+
+    /// Returns the files from which new values are read.
+    pub fn get_read_from(&self) -> &[PathBuf] {
+        &self.read_from
     }
 }
 

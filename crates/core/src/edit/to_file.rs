@@ -19,13 +19,9 @@ pub(super) fn write<S: ReadAt>(
     options: &RewriteOptions,
     run: impl FnOnce(Rewrite<'_, S>) -> Result<(Rewritten, Vec<DonePart>)>,
 ) -> Result<Rewritten> {
-    let is_read = |path: &Path| {
-        file.store()
-            .paths()
-            .iter()
-            .any(|read| same_file(read, path))
-    };
-    let made_from = MadeFrom::files(file.store().paths());
+    let read = || file.store().paths().iter().chain(&options.read_from);
+    let is_read = |path: &Path| read().any(|read| same_file(read, path));
+    let made_from = MadeFrom::files(read());
     let main = AtomicFile::create(target, &made_from, options.force)?;
     recover(main.target(), &options.progress)?;
     for path in parts_beside(main.target())? {
