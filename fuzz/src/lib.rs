@@ -30,6 +30,7 @@
 //! | plans for splits in parts, and reports of parts | `parts` |
 //! | sequences of messages, delimited or in records | `messages` |
 //! | ONNX models, and their references to external data | `onnx_model`, `onnx_reference` |
+//! | XLA's split protos, executables and profiles in records | `split_proto` |
 //! | tensors in a GraphDef or an ONNX model, in one piece and in chunks | `tensors` |
 //! | signatures, keys, and signed statements | `signature` |
 //! | elements of a message as the rows of a table | `columns` |

@@ -56,7 +56,7 @@ pub(crate) struct ExternalizeArgs {
     /// List the constants that would move, and write nothing
     #[arg(long, conflicts_with = "in_place")]
     pub(crate) dry_run: bool,
-    /// Smallest constant to move
+    /// Smallest constant to move, at least 256 bytes
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(size::parse))]
     pub(crate) min_size: u64,
     /// Map constants from files at absolute paths, which must not be moved

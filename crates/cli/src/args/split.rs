@@ -41,7 +41,8 @@ beyond that a merge is an equal message in other bytes, and --require-byte-exact
 In `extended` every merge is byte-exact: a message whose fields alternate more than a million
 times is divided by position.
 
-A SIZE is a number of bytes, or one with a binary unit: 64MiB, 10KiB, 1GiB.
+A SIZE is a number of bytes, or a number with a unit: 64MiB, 10K and 1.5GiB are binary,
+1GB is decimal.
 
 Examples:
   protosplit split model/ -o small/

@@ -120,7 +120,8 @@ def split(
             separate chunk when a message must be split; 1 MiB by default.
         max_file_size: Maximum size of a file, in bytes. A larger result is written as several
             files. Requires the extended profile. Unlimited by default.
-        compression: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or ``snappy``.
+        compression: ``auto``, ``none``, ``zstd``, ``brotli`` or ``snappy``. All but ``none`` and
+            ``snappy`` may have a level, as in ``zstd:9``.
         records: Riegeli options, such as ``transpose,brotli:5``, instead of ``compression``.
         profile: ``tensorflow`` for files that TensorFlow's ``Merger`` reads too, or ``extended``.
         embed_schema: Stores the schema in the file, so that programs without it can read fields by

@@ -84,7 +84,7 @@ class File:
 
     @property
     def format(self) -> str | None:
-        """The name of the file's format, such as ``saved-model``; ``None`` if unknown."""
+        """The name of the file's format, such as ``savedmodel``; ``None`` if unknown."""
         return self._native.format
 
     @property

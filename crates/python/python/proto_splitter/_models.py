@@ -47,7 +47,7 @@ def externalize(
         folder: The folder of a SavedModel, or its URL. The model may be a ``.pb`` of any size or a
             ``.cpb``.
         output: The folder or URL to write. The folder appears complete or not at all.
-        min_size: Minimum size of constants to move, in bytes.
+        min_size: Minimum size of constants to move, in bytes; at least 256.
         mmap: Writes constants to files that the model maps into memory by their absolute paths.
             The folder can't be moved afterwards.
         force: Overwrites an existing SavedModel.
@@ -118,8 +118,8 @@ def convert(
         max_chunk_size: For a ``.cpb``: maximum size of each chunk, in bytes.
         value_chunk_size: For a ``.cpb``: minimum size, in bytes, of values that become separate
             chunks when a message must be split; 1 MiB by default.
-        compression: For a ``.cpb``: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or
-            ``snappy``.
+        compression: For a ``.cpb``: ``auto``, ``none``, ``zstd``, ``brotli`` or ``snappy``. All but
+            ``none`` and ``snappy`` may have a level, as in ``zstd:9``.
         keep_fingerprint: Leaves a SavedModel's ``fingerprint.pb`` unchanged.
         force: Overwrites existing output.
         threads: Number of threads; one per core by default.

@@ -26,8 +26,8 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 def size(value: int | str) -> int:
     """Converts a number or a string, such as ``"512MiB"`` or ``"1.5 GiB"``, to a number of bytes.
 
-    ``K``, ``M``, ``G`` and ``KiB``, ``MiB``, ``GiB`` are powers of 1024; ``KB``, ``MB``, ``GB``
-    are powers of 1000.
+    ``K``, ``M``, ``G``, ``T`` and ``KiB``, ``MiB``, ``GiB``, ``TiB`` are powers of 1024; ``KB``,
+    ``MB``, ``GB``, ``TB`` are powers of 1000.
 
     Raises:
         ValueError: If the string isn't a size, or the number is negative.

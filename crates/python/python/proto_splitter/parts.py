@@ -87,7 +87,8 @@ def plan_split(
         value_chunk_size: Minimum size of values that become separate chunks, in bytes.
         max_file_size: Maximum size of each part's file, in bytes, which determines the number of
             parts.
-        compression: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or ``snappy``.
+        compression: ``auto``, ``none``, ``zstd``, ``brotli`` or ``snappy``. All but ``none`` and
+            ``snappy`` may have a level, as in ``zstd:9``.
         embed_schema: Stores the schema in ``PREFIX.cpb``.
         merkle_root: Hashes the chunks for a Merkle root, which the report of the commit contains.
         force: Overwrites existing output.
