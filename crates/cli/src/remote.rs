@@ -267,10 +267,35 @@ fn is_main(output: &Path, name: &str) -> bool {
     named.is_some_and(|named| prefix == named) || prefix.ends_with(MODEL_STEM)
 }
 
+/// Fails if the input is an object, and the command would write beside or over its local copy, which
+/// is temporary.
+fn check_output_named(command: &Command) -> Result<(), Failure> {
+    let (input, problem) = match command {
+        Command::Convert(args) if args.in_place => {
+            (&args.input, "an object can't be converted in place")
+        }
+        Command::Externalize(args) if args.in_place && !args.dry_run => {
+            (&args.input, "an object can't be externalized in place")
+        }
+        Command::Sign(args) if args.output.is_none() => {
+            (&args.model, "no signature is written beside an object")
+        }
+        _ => return Ok(()),
+    };
+    if !is_url(input) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{}: {problem}: name the output with -o",
+        shown(input)
+    )))
+}
+
 /// Prepares a command for inputs and outputs in a store. Inputs that the command can't read
 /// directly are copied to temporary folders. Outputs that the command can't write directly are
 /// redirected to temporary folders.
 pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<Staged, Failure> {
+    check_output_named(command)?;
     let mut staged = Staged::default();
     // A plan must refer to the objects themselves, since other hosts couldn't read a copy.
     let may_copy = !is_planned(command);

@@ -191,6 +191,32 @@ fn errors_name_what_was_given() {
     );
 }
 
+#[test]
+fn an_object_is_not_changed_in_place_and_its_signature_needs_a_name() {
+    let dir = Dir::new();
+    let (source, _, _) = split_to(&dir, "in_place");
+    let model = dir.path("model");
+    fs::create_dir(&model).unwrap();
+    fs::copy(&source, model.join("saved_model.pb")).unwrap();
+    let there = "memory:///in_place/model";
+    run([&"convert", &model, &there, &"--to", &"cpb"]).ok();
+    let key = dir.file("key.pem", "");
+    let converted: &[&dyn AsRef<Path>] = &[&"convert", &there, &"--to", &"pb", &"--in-place"];
+    let externalized: &[&dyn AsRef<Path>] = &[&"externalize", &there, &"--in-place"];
+    let signed: &[&dyn AsRef<Path>] = &[&"sign", &there, &"--key", &key];
+    for (args, problem) in [
+        (converted, "an object can't be converted in place"),
+        (externalized, "an object can't be externalized in place"),
+        (signed, "no signature is written beside an object"),
+    ] {
+        let refused = run_all(args.iter().copied()).failed(Exit::Usage);
+        assert_eq!(
+            refused,
+            format!("{there}: {problem}: name the output with -o")
+        );
+    }
+}
+
 /// Runs all parts of a plan, and commits the plan.
 fn run_parts(verb: &str, plan: &str) -> String {
     let mut part = 0;
