@@ -117,6 +117,23 @@ fn nothing_is_written_where_the_source_is_already_what_would_be() {
 }
 
 #[test]
+fn an_older_chunked_file_does_not_hide_a_source_that_is_not_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, prefix) = (folder.path().join("in.pb"), folder.path().join("in"));
+    fs::write(&input, model()).unwrap();
+    write(&input, &prefix, &options()).unwrap();
+    let newer = message(&kitchen_sink(), &mut Random::new(8), &Habits::plain(200));
+    fs::write(&input, &newer).unwrap();
+    let error = write(&input, &prefix, &SplitOptions::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(names(folder.path()), ["in.cpb", "in.pb"]);
+    let written = write(&input, &prefix, &SplitOptions::new().force(true)).unwrap();
+    assert_eq!(written.removed, Some(folder.path().join("in.cpb")));
+    assert_eq!(names(folder.path()), ["in.pb"]);
+    assert!(Merger::new().merge_to_bytes(&prefix).unwrap() == newer);
+}
+
+#[test]
 fn the_source_stays_beside_the_result() {
     let folder = tempfile::tempdir().unwrap();
     let (input, prefix) = (folder.path().join("in.pb"), folder.path().join("in"));

@@ -112,6 +112,11 @@ impl Merger {
         let descriptor = self.options.reading.descriptor.as_ref();
         let metadata = placement.into().metadata(chunks, descriptor)?;
         let trailer = Trailer::from_metadata(metadata.clone(), TrailerUse::Whole, limits)?;
+        let (given, expected) = (chunks.len(), metadata.chunks.len());
+        if given != expected {
+            let message = format!("{given} chunks, where the trailer has {expected}");
+            return Err(Error::new(ErrorKind::InvalidTrailer, message));
+        }
         for (at, (chunk, info)) in chunks.iter().zip(&metadata.chunks).enumerate() {
             check_chunk(chunk, info.size, info.crc32c).map_err(|error| error.in_chunk(at))?;
         }

@@ -87,9 +87,9 @@ pub trait SplitExt: ComposableSplitter {
     /// Splits the message and writes it to `PREFIX.cpb`, or to `PREFIX.pb` if nothing was cut.
     ///
     /// The file appears complete or not at all. If the source itself is `PREFIX.pb` and nothing was
-    /// cut, writes nothing. The source is never removed. With the option
-    /// [`always_chunked`](SplitOptions::always_chunked), the file is `PREFIX.cpb` even if nothing
-    /// has to be cut, and an existing `PREFIX.pb` isn't removed.
+    /// cut, writes nothing, but removes an older `PREFIX.cpb`. The source is never removed. With
+    /// the option [`always_chunked`](SplitOptions::always_chunked), the file is `PREFIX.cpb` even
+    /// if nothing has to be cut, and an existing `PREFIX.pb` isn't removed.
     ///
     /// # Errors
     ///

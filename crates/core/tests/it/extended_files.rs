@@ -12,8 +12,8 @@ use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::merge::{Limits, MergeCheck, Merger, ReadOptions, SourceCheck};
 use proto_splitter_core::proto::ChunkMetadata;
 use proto_splitter_core::split::{
-    ChunkCompression, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitExt, SplitOptions, Written,
-    WrittenChunk,
+    ChunkCompression, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, Source, SplitExt, SplitOptions,
+    Written, WrittenChunk,
 };
 use record_file::{Compression, ReaderOptions, RecordFile, RecordWriter, WriterOptions};
 
@@ -593,5 +593,35 @@ fn the_stored_size_and_compression_of_each_chunk_are_those_in_its_file() {
                 }
             }
         }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_message_in_several_files_stays_whole_if_only_a_link_to_it_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let [real, links] = ["real", "links"].map(|name| folder.path().join(name));
+    fs::create_dir(&real).unwrap();
+    fs::create_dir(&links).unwrap();
+    let (bytes, written) = split_in_files(&real.join("m"));
+    let before = names(&real);
+    let (link, plain) = (links.join("m.cpb"), links.join("m.pb"));
+    let replace = || {
+        std::os::unix::fs::symlink(&written.path, &link).unwrap();
+        let options = SplitOptions::new().force(true);
+        match Source::open_as::<FileDescriptorProto>(&plain) {
+            // The second time, the source is the file that would be written.
+            Ok(source) => SizeSplitter.write_with(source, links.join("m"), &options),
+            Err(_) => SizeSplitter.write_with(&message(1, 1), links.join("m"), &options),
+        }
+    };
+    for _ in 0..2 {
+        let small = replace().unwrap();
+        assert!(!small.is_split && small.removed_files.is_empty());
+        assert_eq!(small.removed.as_deref(), Some(&*link));
+        assert_eq!(names(&links), ["m.pb"]);
+        assert_eq!(names(&real), before);
+        let merged = Merger::new().merge_to_bytes(&written.path).unwrap();
+        assert_eq!(merged, bytes);
     }
 }

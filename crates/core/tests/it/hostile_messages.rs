@@ -68,3 +68,16 @@ fn maps_with_keys_that_are_not_text_are_never_equal() {
         }
     }
 }
+
+#[test]
+fn groups_are_put_by_number_and_their_pieces_are_merged() {
+    let pieces = [cat([len(8, b"y"), int(1, 5)]), int(1, 6)].map(|piece| group(33, piece));
+    let source = cat([int(34, 1), pieces.concat()]);
+    let mut canonical = Canonical::new(&source, source.len() as u64);
+    let whole = canonical.whole();
+    let plan = canonical.message(&descriptor(), &whole, &Edits::none());
+    let mut written = Vec::new();
+    canonical.write(&plan.unwrap(), &mut written).unwrap();
+    let merged = group(33, cat([int(1, 6), len(8, b"y")]));
+    assert_eq!(written, cat([merged, int(34, 1)]));
+}

@@ -8,7 +8,7 @@ use proto_splitter_core::ErrorKind::{
     self, ChecksumMismatch, InvalidTrailer, LimitExceeded, NotChunked, Record, UnsupportedVersion,
 };
 use proto_splitter_core::container::{ChunkedFile, Trailer, TrailerUse};
-use proto_splitter_core::merge::{Limits, ReadOptions, plan};
+use proto_splitter_core::merge::{Limits, Merger, ReadOptions, plan};
 use proto_splitter_core::proto::{
     ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex, field_index,
 };
@@ -532,4 +532,19 @@ fn many_values_that_are_put_in_are_planned_at_once() {
     let merged = chunked.merge_with(&ReadOptions::new().assume_plain(true));
     let expected: Vec<u8> = (1..=200_000).flat_map(|number| len(number, "")).collect();
     assert!(merged.unwrap() == expected);
+}
+
+#[test]
+fn fewer_or_more_chunks_than_the_metadata_has_are_refused() {
+    let Chunked { chunks, metadata } = sample();
+    let more = [&chunks[..], &[bytes::Bytes::new()]].concat();
+    for given in [&[][..], &chunks[..1], &more[..]] {
+        let error = Merger::new().merge(given, &metadata).unwrap_err();
+        let (given, expected) = (given.len(), chunks.len());
+        assert_eq!(error.kind(), InvalidTrailer);
+        assert_eq!(
+            error.to_string(),
+            format!("{given} chunks, where the trailer has {expected}")
+        );
+    }
 }

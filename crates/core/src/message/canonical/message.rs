@@ -121,6 +121,19 @@ impl Canonical<'_> {
                 self.piece(shape, field, buckets, edits, depth)?;
             }
             Form::Repeated(value) => self.values(value, field, buckets, edits, depth)?,
+            Form::Group {
+                shape,
+                repeated: false,
+            } => self.piece(shape, field, buckets, edits, depth)?,
+            Form::Group { shape, .. } => {
+                let pieces = std::slice::from_ref(&field.value);
+                let content = self.plan(shape, pieces, &Edits::none(), depth)?;
+                let Bucket::List(list) = buckets.of(number, || Bucket::List(Plan::default()))
+                else {
+                    return Err(contradiction(field));
+                };
+                list.put_group(&content, field);
+            }
             Form::Packed(scalar) => {
                 let Bucket::Packed(run, was) =
                     buckets.of(number, || Bucket::Packed(Plan::default(), None))
@@ -249,8 +262,12 @@ impl Canonical<'_> {
                         planned?
                     }
                 };
-                let was = (pieces.len() == 1).then_some(&first);
-                plan.put_field(first.number, &content, was);
+                if first.wire_type == WireType::StartGroup {
+                    plan.put_group(&content, &first);
+                } else {
+                    let was = (pieces.len() == 1).then_some(&first);
+                    plan.put_field(first.number, &content, was);
+                }
             }
             Bucket::List(list) => plan.append(&list),
             Bucket::Packed(run, _) if run.is_empty() => {}
@@ -307,6 +324,7 @@ fn accepts(form: Form, wire_type: WireType) -> bool {
     match form {
         Form::Singular(value) => value.wire_type() == wire_type,
         Form::Map(_) => wire_type == WireType::Len,
+        Form::Group { .. } => wire_type == WireType::StartGroup,
         // Parsers accept repeated numbers packed or unpacked.
         Form::Repeated(value) => wire_type == value.wire_type() || wire_type == WireType::Len,
         Form::Packed(scalar) => wire_type == scalar.wire_type() || wire_type == WireType::Len,

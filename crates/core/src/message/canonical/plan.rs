@@ -59,6 +59,14 @@ impl Plan {
         self.0.append(&other.0);
     }
 
+    /// Adds a group. `was` is an occurrence of the group in the source, whose tags are reused if
+    /// they are canonical.
+    pub fn put_group(&mut self, content: &Plan, was: &Field) {
+        self.put_tag(was.number, WireType::StartGroup, was.start..was.tag_end);
+        self.append(content);
+        self.put_tag(was.number, WireType::EndGroup, was.value.end..was.end);
+    }
+
     /// Adds a length-delimited field. `was` is the field in the source, if it occurs there; the tag
     /// and length from the source are reused if they are canonical.
     pub fn put_field(&mut self, number: FieldNumber, content: &Plan, was: Option<&Field>) {

@@ -34,6 +34,11 @@ pub(super) enum Form {
     Repeated(Value),
     /// Numbers written as one run.
     Packed(Scalar),
+    /// A group, or the elements of a repeated group.
+    Group {
+        shape: ShapeId,
+        repeated: bool,
+    },
     Map(MapShape),
 }
 
@@ -94,7 +99,7 @@ impl Schema {
         shape
     }
 
-    /// Returns a field's shape; `None` for a group, which no TensorFlow type has.
+    /// Returns a field's shape; `None` for a map whose values are groups.
     fn field(&mut self, field: &FieldDescriptor) -> Option<FieldShape> {
         let form = if field.is_map() {
             let Kind::Message(entry) = field.kind() else {
@@ -104,6 +109,14 @@ impl Schema {
                 key: Scalar::of_kind(&entry.map_entry_key_field().kind()),
                 value: self.value(&entry.map_entry_value_field())?,
             })
+        } else if field.is_group() {
+            let Kind::Message(message) = field.kind() else {
+                return None;
+            };
+            Form::Group {
+                shape: self.id(&message),
+                repeated: field.cardinality() == Cardinality::Repeated,
+            }
         } else if field.cardinality() == Cardinality::Repeated {
             match self.value(field)? {
                 Value::Scalar(scalar) if field.is_packed() => Form::Packed(scalar),

@@ -10,6 +10,7 @@ use crate::io::folder_lock::FolderLock;
 use crate::io::synced::{remove_file, sync_folder, warn_unless_synced};
 use crate::io::{AtomicFile, check_absent, folder};
 use crate::progress::Progress;
+use crate::split::options::SplitOptions;
 use crate::{Error, Result};
 
 /// Completed files, and the files they replace.
@@ -140,6 +141,31 @@ fn replace_preferred(main: AtomicFile, preferred: &Path) -> Result<()> {
             let _ = fs::remove_file(&target);
         }
     })
+}
+
+/// Removes the chunked file `preferred`, which readers would read instead of `plain`, and then its
+/// other files, except those for which `stays` returns true. `main` is `preferred`, or the file to
+/// which it leads.
+pub(super) fn remove_preferred(
+    preferred: &Path,
+    main: &Path,
+    plain: &Path,
+    options: &SplitOptions,
+    stays: impl Fn(&Path) -> bool,
+) -> Result<Removed> {
+    let _lock = FolderLock::take(main, &options.progress)?;
+    let mut parts = parts_beside(main)?;
+    parts.retain(|path| !stays(path));
+    for path in parts.iter().map(PathBuf::as_path).chain([preferred]) {
+        check_absent(path, options.force)?;
+    }
+    remove_file(preferred).map_err(|error| not_removed(preferred, error))?;
+    let mut removed = Removed {
+        sibling: Some(preferred.to_owned()),
+        ..Removed::default()
+    };
+    removed.remove_old(plain, None, parts);
+    Ok(removed)
 }
 
 impl Removed {

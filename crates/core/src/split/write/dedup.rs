@@ -86,13 +86,12 @@ fn among(
     progress: &Progress,
 ) -> Result<Vec<(usize, Duplicate)>> {
     let mut blocks = [vec![0; STEP], vec![0; STEP]];
-    let mut distinct: Vec<usize> = Vec::new();
+    // By checksum, so that many chunks with equal samples aren't all looked through for each.
+    let mut distinct: HashMap<u32, Vec<usize>> = HashMap::new();
     let mut found = Vec::new();
     for &index in group {
-        let candidates = distinct.iter().rev().copied();
-        let mut candidates = candidates
-            .filter(|other| sums[other] == sums[&index])
-            .take(MOST_COMPARED);
+        let alike = distinct.entry(sums[&index]).or_default();
+        let mut candidates = alike.iter().rev().copied().take(MOST_COMPARED);
         let same = loop {
             let Some(other) = candidates.next() else {
                 break None;
@@ -108,7 +107,7 @@ fn among(
         };
         match same {
             Some(same) => found.push((index, same)),
-            None => distinct.push(index),
+            None => alike.push(index),
         }
     }
     Ok(found)
@@ -155,5 +154,30 @@ fn equal_spans(
         if n == 0 {
             return Ok(Some(left.spans));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use prost_reflect::ReflectMessage;
+    use prost_reflect::prost_types::FileDescriptorProto;
+
+    use super::*;
+    use crate::container::ChunkKind;
+
+    #[test]
+    fn many_chunks_that_differ_only_between_their_samples_are_told_apart_at_once() {
+        let count = 200_000;
+        let content = Bytes::from(vec![0; 256]);
+        let chunk = || PlannedChunk::of_bytes(ChunkKind::Bytes, content.clone());
+        let message = FileDescriptorProto::default();
+        let chunks = (0..count).map(|_| chunk()).collect();
+        let plan = SplitPlan::of_chunks(message.descriptor(), 0, chunks);
+        let group: Vec<usize> = (0..count).collect();
+        let sums = group.iter().copied().zip(0..).collect();
+        let source = Source::from(&message);
+        let found = among(&group, &sums, &plan, &source, &Progress::none());
+        assert!(found.unwrap().is_empty());
     }
 }

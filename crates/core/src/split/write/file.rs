@@ -7,7 +7,7 @@ use record_file::Compression;
 
 use super::beside::{DonePart, parts_beside, stem_beside};
 use super::chunk_reader::ChunkReader;
-use super::commit::{Commit, Sibling};
+use super::commit::{Commit, Sibling, remove_preferred};
 use super::records::write_records;
 use super::written::{Written, WrittenFile};
 use crate::io::folder_lock::recover;
@@ -59,6 +59,15 @@ pub(in crate::split) fn write(
                 format!("{} is the source itself", path.display()),
             ));
         }
+        if !written.source_stays && sibling.symlink_metadata().is_ok() {
+            check_sibling(sibling, force)?;
+            let main = written_through(sibling)?;
+            // If only a link goes, the file that it leads to still needs its other files.
+            let stays = |path: &Path| main != *sibling || is_read(path);
+            let removed = remove_preferred(sibling, &main, path, options, stays)?;
+            written.removed = removed.sibling;
+            written.removed_files = removed.parts;
+        }
         return Ok(written);
     }
     made_from.check_apart(path)?;
@@ -67,6 +76,9 @@ pub(in crate::split) fn write(
     // message.
     let sibling_goes = !written.source_stays && !options.always_chunked;
     let main = written_through(&chunked)?;
+    // If only a link goes, the file that it leads to still needs its other files.
+    let link_goes = !plan.is_split() && main != chunked;
+    let stays = |path: &Path| link_goes || is_read(path);
     recover(&main, &options.progress)?;
     check_absent(path, force)?;
     if sibling_goes {
@@ -77,7 +89,7 @@ pub(in crate::split) fn write(
         stem_beside(&main)?;
     }
     for path in parts_beside(&main)? {
-        if !is_read(&path) {
+        if !stays(&path) {
             check_absent(&path, force)?;
         }
     }
@@ -100,7 +112,7 @@ pub(in crate::split) fn write(
         force,
         progress: &options.progress,
     };
-    let removed = commit.run(is_read)?;
+    let removed = commit.run(stays)?;
     written.removed = removed.sibling;
     written.removed_files = removed.parts;
     Ok(written)
