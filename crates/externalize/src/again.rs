@@ -62,7 +62,7 @@ impl Earlier {
         if is_current {
             return Ok(earlier);
         }
-        let bundle = own(folder, bundle_files(folder).to_vec());
+        let bundle = existing(bundle_files(folder).to_vec());
         if !is_named {
             earlier.stale.extend(bundle);
         } else if model.meta_graphs.iter().any(reads_bundle) {
@@ -70,27 +70,30 @@ impl Earlier {
         } else {
             earlier.unread = bundle;
         }
-        let record = own(folder, vec![folder.join(RECORD_FILE)]);
-        earlier.stale.extend(record);
+        earlier
+            .stale
+            .extend(existing(vec![folder.join(RECORD_FILE)]));
         if !all_nodes(model).any(|node| node.op == "ImmutableConst") {
             let mapped = mapped_files(&folder.join(MAPPED_FOLDER));
-            earlier.stale.extend(own(folder, mapped));
+            earlier.stale.extend(existing(mapped));
         }
         Ok(earlier)
     }
 }
 
-/// Returns those of the files that exist, and aren't in a folder to which a link leads. Such a
-/// folder may be used by others, so its files must not be removed. All files are below `folder`.
-fn own(folder: &Path, mut files: Vec<PathBuf>) -> Vec<PathBuf> {
+fn existing(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
+    files.retain(|file| file.is_file());
+    files
+}
+
+/// Returns true if a file below `folder` isn't in a folder to which a link leads. Such a folder may
+/// be used by others, so its files must not be removed or replaced.
+pub(crate) fn is_own(folder: &Path, file: &Path) -> bool {
     let is_folder =
         |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
-    files.retain(|file| {
-        let above = file.ancestors().skip(1);
-        let mut within = above.take_while(|path| *path != folder);
-        file.is_file() && within.all(is_folder)
-    });
-    files
+    let above = file.ancestors().skip(1);
+    let mut within = above.take_while(|path| *path != folder);
+    within.all(is_folder)
 }
 
 /// Returns the files in `folder` that have the name of a mapped constant, or of a temporary file

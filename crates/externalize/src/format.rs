@@ -72,19 +72,14 @@ impl Format for ExternalizedFormat {
         };
         let spans = Arc::new(record.original(path)?);
         let descriptor = descriptor_pool().get_message_by_name(SAVED_MODEL);
-        let prefix = bundle_prefix(path);
-        let files = [
-            path.join("saved_model.pb"),
-            proto_splitter_tensor_bundle::index_path(&prefix),
-            proto_splitter_tensor_bundle::data_path(&prefix, 0, 1),
-        ];
-        let files = files.into_iter().filter(|file| file.is_file());
+        let files = [path.join("saved_model.pb")].into_iter();
+        let files = files.chain(record.sources(path));
         let source = Arc::clone(&spans) as Arc<dyn ReadAt>;
         let opened = Opened::of_reader(source, descriptor, options)?.reading(files);
         let bundle = if record.mapped {
             None
         } else {
-            Some(Bundle::open(prefix)?)
+            Some(Bundle::open(bundle_prefix(path))?)
         };
         Ok(opened.checked_by(Kept {
             spans,

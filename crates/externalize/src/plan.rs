@@ -13,7 +13,9 @@ use proto_splitter_core::checksum::{combine, crc32c};
 use proto_splitter_core::spans::read_pieces;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::DataType;
-use proto_splitter_saved_model::directory::{FolderLock, rebuild_except, remove_model};
+use proto_splitter_saved_model::directory::{
+    FolderLock, check_forms, rebuild_except, remove_model,
+};
 use proto_splitter_saved_model::proto::SavedModel;
 use proto_splitter_saved_model::{ModelForm, SaveOptions, SavedModelDir, TargetForm};
 use proto_splitter_tensor_bundle::{
@@ -259,26 +261,28 @@ impl ExternalizePlan {
     ///
     /// [`ErrorKind::Io`] if the folder can't be written to, or another conversion is running;
     /// [`ErrorKind::AlreadyExists`] if `saved_model.pb` and `saved_model.cpb` both exist and
-    /// contain different models; [`ErrorKind::SourceChanged`] if the model was changed after it was
-    /// read; [`ErrorKind::LimitExceeded`] if the new model is too large for TensorFlow.
+    /// contain different models, or a folder to which a link leads has the constants or the record
+    /// of another model; [`ErrorKind::SourceChanged`] if the model was changed after it was read;
+    /// [`ErrorKind::LimitExceeded`] if the new model is too large for TensorFlow.
     pub fn write_in_place(&self) -> Result<Externalized> {
         let folder = self.dir.path();
         if self.constants.is_empty() {
             let saved =
                 SavedModelDir::convert_in_place(folder, TargetForm::Plain, &SaveOptions::new())?;
-            remove_stale(&self.earlier.stale)?;
+            remove_stale(folder, &self.earlier.stale)?;
             return Ok(self.externalized(folder, saved.message_size));
         }
         self.check_unchanged()?;
-        self.settle_other_form()?;
         let _lock = FolderLock::take(folder)?;
+        self.check_other_form()?;
         self.check_unchanged()?;
+        self.check_shared(folder)?;
         let model_size = self.fill(folder, &absolute(folder)?)?;
         remove_model(folder, self.dir.form())?;
         let written = self.written_over();
         let stale = self.stale().into_iter();
         let stale: Vec<PathBuf> = stale.filter(|file| !written.contains(file)).collect();
-        remove_stale(&stale)?;
+        remove_stale(folder, &stale)?;
         SavedModelDir::open(folder)?.rewrite_fingerprint()?;
         Ok(self.externalized(folder, model_size))
     }
@@ -293,16 +297,49 @@ impl ExternalizePlan {
         Err(Error::new(ErrorKind::SourceChanged, message))
     }
 
+    /// Fails if the bundle or the record of another model would be replaced, in a folder to which a
+    /// link leads. A bundle whose contents are all written again isn't lost, nor is the record of
+    /// this model, so an interrupted run can be repeated.
+    fn check_shared(&self, folder: &Path) -> Result<()> {
+        let is_shared = |file: &Path| file.is_file() && !again::is_own(folder, file);
+        let refuse = |file: &Path| {
+            let message = "another model may use this file, since a link leads to its folder: \
+                           externalize to a new folder, or replace the link with a folder";
+            Err(Error::new(ErrorKind::AlreadyExists, message).in_file(file))
+        };
+        let record = folder.join(RECORD_FILE);
+        if is_shared(&record)
+            && let Some(kept) = Record::load(folder)?
+            && !kept.has_original(&*self.data, self.size)?
+        {
+            return refuse(&record);
+        }
+        let [index, _] = bundle_files(folder);
+        // An earlier bundle that is still read is copied to the new one.
+        if !self.options.mapped && self.earlier.bundle.is_none() && is_shared(&index) {
+            let contents = self.contents.all.iter();
+            let keys: BTreeSet<&str> = contents.map(|content| content.key.as_str()).collect();
+            let kept = Bundle::open(bundle_prefix(folder))?;
+            if kept
+                .tensors()
+                .iter()
+                .any(|tensor| !keys.contains(tensor.name()))
+            {
+                return refuse(&index);
+            }
+        }
+        Ok(())
+    }
+
     /// Fails if the folder of a chunked model also has a `saved_model.pb` with a different model,
-    /// which the new model would replace. If both files have the same model, completes the
-    /// interrupted conversion that left them.
-    fn settle_other_form(&self) -> Result<()> {
+    /// which the new model would replace.
+    fn check_other_form(&self) -> Result<()> {
         let folder = self.dir.path();
         let is_beside = folder.join("saved_model.pb").is_file();
         if self.dir.form() != ModelForm::Chunked || !is_beside || self.is_interrupted()? {
             return Ok(());
         }
-        SavedModelDir::convert_in_place(folder, TargetForm::Chunked, &SaveOptions::new()).map(drop)
+        check_forms(folder)
     }
 
     /// Returns true if the `saved_model.pb` in the folder is the externalized form of this model,
@@ -498,9 +535,10 @@ fn reasons(found: &Scan, options: &ExternalizeOptions) -> Result<BTreeMap<Place,
     Ok(reasons)
 }
 
-/// Removes files of an earlier externalized model, and the folder of its mapped files.
-fn remove_stale(files: &[PathBuf]) -> Result<()> {
-    for file in files {
+/// Removes files of an earlier externalized model in `folder`, and the folder of its mapped files.
+/// Files in folders to which links lead are left, since they may be another model's.
+fn remove_stale(folder: &Path, files: &[PathBuf]) -> Result<()> {
+    for file in files.iter().filter(|file| again::is_own(folder, file)) {
         match fs::remove_file(file) {
             // A temporary file of a killed process may have been removed in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

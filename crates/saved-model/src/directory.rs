@@ -19,7 +19,7 @@ use proto_splitter_core::progress::Progress;
 use proto_splitter_core::split::Source;
 use record_file::ReadAt;
 
-pub use in_place::{FolderLock, remove_model};
+pub use in_place::{FolderLock, check_forms, remove_model};
 pub use meta_graph::{Asset, Lazy, MetaGraph, ModelVariable};
 use model::Model;
 pub use model::ModelForm;

@@ -216,6 +216,22 @@ def check_over(checks, work):
             assert (pst.load(path).call(x)["y0"].numpy() == small.call(x)["y0"].numpy()).all()
 
 
+    with checks.check("a model saved over a large one removes no files of others"):
+        path, shared = os.path.join(work, "linked"), os.path.join(work, "shared")
+        model, small = Dense(64), Dense(64)
+        pst.save(model, path, signatures=model.call, min_size="1KiB")
+        os.rename(os.path.join(path, "assets"), shared)
+        os.symlink(shared, os.path.join(path, "assets"))
+        thesis = os.path.join(path, "assets.extra", "proto_splitter_mapped", "thesis.tex")
+        os.makedirs(os.path.dirname(thesis))
+        with open(thesis, "w") as file:
+            file.write("mine")
+        before = files(shared)
+        pst.save(small, path, signatures=small.call, min_size="1MiB")
+        assert before and files(shared) == before, files(shared)
+        assert os.path.exists(thesis)
+
+
 class Unsavable(tf.Module):
     def __init__(self):
         super().__init__()

@@ -289,6 +289,39 @@ fn an_output_is_as_private_as_each_of_the_shards_that_it_is_made_from() {
 }
 
 #[test]
+fn what_is_made_from_an_externalized_model_is_as_private_as_each_of_its_files() {
+    let args = [
+        "externalize",
+        "model",
+        "-o",
+        "runs",
+        "--min-size",
+        "1KiB",
+        "--mmap",
+    ];
+    for args in [&args[..6], &args] {
+        let dir = Dir::new();
+        fs::create_dir(dir.path("model")).unwrap();
+        let model = fixture("functions_consts").join("saved_model.pb");
+        dir.copy(&model, "model/saved_model.pb");
+        let made = ran(&dir, args);
+        assert!(made.status.success(), "{made:?}");
+        let files = dir.files().into_iter();
+        for (at, file) in files.filter(|file| file.starts_with("runs/")).enumerate() {
+            let set = |mode| {
+                let mode = fs::Permissions::from_mode(mode);
+                fs::set_permissions(dir.path(&file), mode).unwrap();
+            };
+            set(0o600);
+            let out = at.to_string();
+            let open = open_files(&dir, &[&["get", "runs", NODE, "-o", &*out]]);
+            assert!(open.is_empty(), "{file}: {}", open.join("\n"));
+            set(0o644);
+        }
+    }
+}
+
+#[test]
 fn a_report_is_as_private_as_the_second_message_and_never_replaces_it() {
     let dir = prepared();
     fs::set_permissions(dir.path("m.cpb"), fs::Permissions::from_mode(0o644)).unwrap();

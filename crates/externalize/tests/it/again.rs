@@ -135,8 +135,46 @@ fn in_place_nothing_is_removed_from_a_folder_to_which_a_link_leads() {
         let before = files(&outside);
         assert!(!before.is_empty());
         let plan = ExternalizePlan::new(&place, &options()).unwrap();
+        // A copy of the model takes nothing over from the earlier one.
+        let out = folder.path().join("out");
+        assert_eq!(plan.write(&out).unwrap().stale.len(), 4, "{link}");
+        let is_stale =
+            |file: &String| BUNDLE.contains(&file.as_str()) || file.starts_with("assets.extra");
+        assert!(!files(&out).iter().any(is_stale), "{link}");
         plan.write_in_place().unwrap();
         assert_eq!(files(&outside), before, "{link}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn in_place_the_files_of_another_model_are_not_replaced_through_a_link() {
+    use std::os::unix::fs::symlink;
+    for link in ["assets", "assets.extra"] {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = folder.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        let [first, second] = [1u8, 2].map(|fill| {
+            let at = folder.path().join(fill.to_string());
+            fs::create_dir(&at).unwrap();
+            let place = write_model(&at, &model(vec![constant("x", fill)], Vec::new()));
+            symlink(&shared, place.join(link)).unwrap();
+            place
+        });
+        let in_place = |place: &Path| {
+            let plan = ExternalizePlan::new(place, &options()).unwrap();
+            plan.write_in_place()
+        };
+        let original = fs::read(first.join("saved_model.pb")).unwrap();
+        in_place(&first).unwrap();
+        // A run that was killed before the last rename can be repeated.
+        fs::write(first.join("saved_model.pb"), &original).unwrap();
+        in_place(&first).unwrap();
+        let error = in_place(&second).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{link}: {error}");
+        let back = folder.path().join("back");
+        internalize(&first, &back, &options()).unwrap();
+        assert!(fs::read(back.join("saved_model.pb")).unwrap() == original);
     }
 }
 

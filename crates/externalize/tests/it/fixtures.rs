@@ -124,6 +124,11 @@ fn in_place_a_different_model_in_the_other_form_is_left_alone() {
     // An interrupted conversion leaves the same model in both forms.
     fs::copy(source.join("saved_model.pb"), &plain).unwrap();
     let original = fs::read(&chunked).unwrap();
+    // A run that fails leaves both.
+    fs::write(place.join("assets"), b"").unwrap();
+    in_place().unwrap_err();
+    assert!(plain.is_file() && chunked.is_file());
+    fs::remove_file(place.join("assets")).unwrap();
     in_place().unwrap();
     let (after, new) = (files(&place), fs::read(&plain).unwrap());
     assert!(!chunked.exists());

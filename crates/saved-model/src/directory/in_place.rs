@@ -109,6 +109,23 @@ pub fn remove_model(path: &Path, form: ModelForm) -> Result<()> {
     Ok(sync_folder(path)?)
 }
 
+/// Fails if the folder `path` has a `saved_model.pb` and a `saved_model.cpb` with different models.
+/// Changes nothing.
+///
+/// # Errors
+///
+/// [`ErrorKind::AlreadyExists`] if the models differ; any error if a model can't be read.
+pub fn check_forms(path: &Path) -> Result<()> {
+    let [plain, chunked] = [ModelForm::Plain, ModelForm::Chunked];
+    if [plain, chunked]
+        .iter()
+        .all(|form| model_path(path, *form).is_file())
+    {
+        check_same(path, plain, chunked)?;
+    }
+    Ok(())
+}
+
 fn other(form: ModelForm) -> ModelForm {
     match form {
         ModelForm::Chunked => ModelForm::Plain,

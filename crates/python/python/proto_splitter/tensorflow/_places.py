@@ -76,8 +76,21 @@ def remove_empty_folder(path: str) -> None:
     if is_remote(path):
         if _gfile().isdir(path) and not _gfile().listdir(path):
             _gfile().rmtree(path)
-    elif os.path.isdir(path) and not os.listdir(path):
+    elif os.path.isdir(path) and not os.path.islink(path) and not os.listdir(path):
         os.rmdir(path)
+
+
+def is_linked(folder: str, name: str) -> bool:
+    """Returns true if a link below a local folder leads to the folder of the file ``name``.
+
+    Other models may use such a folder, too.
+    """
+    above = "" if is_remote(folder) else os.path.dirname(name)
+    while above:
+        if os.path.islink(os.path.join(folder, above)):
+            return True
+        above = os.path.dirname(above)
+    return False
 
 
 def files_in(folder: str) -> list[str]:

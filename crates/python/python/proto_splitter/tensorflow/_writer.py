@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import warnings
@@ -162,16 +163,22 @@ _BUNDLE = tuple(
 _RECORD = os.path.join("assets.extra", "proto_splitter_original.pb")
 _MAPPED = os.path.join("assets.extra", "proto_splitter_mapped")
 
+#: Names of files with mapped constants, and of temporary files for them.
+_CONTENT = re.compile(r"[0-9A-Fa-f]+|\.protosplit-.*\.tmp")
+
 
 def _remove_stale(folder: str, saved_model: Any) -> None:
-    """Removes files of an earlier externalized model, if the new model doesn't use them."""
+    """Removes files of an earlier externalized model, if the new model doesn't use them.
+
+    Other files, and files in folders to which links lead, belong to somebody else.
+    """
     named = {
         os.path.join("assets", asset.filename)
         for meta_graph in saved_model.meta_graphs
         for asset in meta_graph.asset_file_def
     }
     for name in (*_BUNDLE, _RECORD):
-        if name not in named:
+        if name not in named and not _places.is_linked(folder, name):
             _places.remove(_places.join(folder, name))
     nodes = (
         node
@@ -181,7 +188,12 @@ def _remove_stale(folder: str, saved_model: Any) -> None:
         for node in body
     )
     if not any(node.op == "ImmutableConst" for node in nodes):
-        _places.remove_folder(_places.join(folder, _MAPPED))
+        mapped = _places.join(folder, _MAPPED)
+        for name in _places.files_in(mapped) if _places.exists(mapped) else ():
+            is_linked = _places.is_linked(folder, os.path.join(_MAPPED, name))
+            if _CONTENT.fullmatch(name) and not is_linked:
+                _places.remove(_places.join(mapped, name))
+        _places.remove_empty_folder(mapped)
     _places.remove_empty_folder(_places.join(folder, os.path.dirname(_RECORD)))
 
 
