@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::Exit;
 use crate::args::{Cli, ProgressMode};
-use crate::display_name::by_given_names;
-use crate::failure::Failure;
+use crate::display_name::{by_given_names, shown};
+use crate::failure::{Failure, is_records};
 use crate::input;
 use crate::interrupt::Interrupt;
 use crate::open_objects::OpenObjects;
@@ -171,6 +171,18 @@ impl<'a> Output<'a> {
         match &self.target {
             Some(target) => input::check_apart(&self.read[before..], target),
             None => Ok(()),
+        }
+    }
+
+    /// Fails if the results would replace a record file. Call this if the input is in chunks and
+    /// its other files may be unknown, since the record file may be one of them.
+    pub(crate) fn keeps_records(&self) -> Result<(), Failure> {
+        match &self.target {
+            Some(target) if is_records(target) => Err(Failure::usage(format!(
+                "refusing to overwrite {}: a record file, which may belong to the input",
+                shown(target)
+            ))),
+            _ => Ok(()),
         }
     }
 

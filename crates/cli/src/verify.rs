@@ -43,6 +43,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
             if args.json
                 && let Some(report) = unreadable(&file, &failure)
             {
+                output.keeps_records()?;
                 output.json(&report)?;
                 return Ok(output.fail(&failure));
             }

@@ -38,7 +38,14 @@ impl Unit {
     }
 
     fn is_full(&self, size: UnitSize) -> bool {
-        self.elements.len() >= size.rows || self.counted() >= size.bytes
+        // Otherwise the next parent, of up to `MOST_HELD` bytes, might not fit.
+        let has_no_room = |level: &LevelUnit| {
+            let elements = &level.elements;
+            elements.before_last() > 0 && elements.bytes.len() as u64 >= MOST_HELD
+        };
+        self.elements.len() >= size.rows
+            || self.counted() >= size.bytes
+            || self.levels.iter().any(has_no_room)
     }
 
     /// Returns the number of bytes that count toward the unit's maximum. The current parents don't

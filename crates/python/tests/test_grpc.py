@@ -436,6 +436,25 @@ def test_a_transfer_of_aio_that_stalls_ends_when_its_whole_time_is_over(
         asyncio.run(aio.receive(stalling(), Tree, idle_timeout=idle, timeout=0.2))
 
 
+def test_a_transfer_of_aio_ends_if_its_message_is_no_longer_waited_for() -> None:
+    async def run() -> None:
+        ended = asyncio.Event()
+
+        async def stalling() -> Any:
+            try:
+                await asyncio.sleep(30)
+                yield FRAME()
+            finally:
+                ended.set()
+
+        opening = aio.receive_arriving(stalling(), *ps.schema_of(Tree), idle_timeout=None)
+        with pytest.raises((TimeoutError, asyncio.TimeoutError)):
+            await asyncio.wait_for(opening, 0.1)
+        await asyncio.wait_for(ended.wait(), 10)
+
+    asyncio.run(run())
+
+
 def test_a_timeout_of_asyncio_has_a_status_if_it_is_not_the_built_in_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -46,8 +46,15 @@ impl ModelFiles {
             }
         }
         for path in ignored {
-            if let Some(path) = place_within(&root, &absolute(path)?) {
-                inside.push(name_of(&path)?);
+            let path = absolute(path)?;
+            // If the path is a link, the file to which it leads may be inside of the model, too.
+            let target = fs::canonicalize(&path).ok();
+            let places = std::iter::once(&path).chain(&target);
+            for place in places.filter_map(|path| place_within(&root, path)) {
+                let name = name_of(&place)?;
+                if !inside.contains(&name) {
+                    inside.push(name);
+                }
             }
         }
         Self::find_without(&root, inside)

@@ -97,6 +97,45 @@ fn a_split_a_verification_and_a_merge_by_several_hosts_give_back_the_message() {
 }
 
 #[test]
+fn no_option_is_said_to_replace_what_is_not_a_plan_or_a_report() {
+    let dir = Dir::new();
+    plan(&dir, "2");
+    let (plan, model) = (dir.path("plan"), dir.path("saved_model.pb"));
+    let before = fs::read(&model).unwrap();
+    let report: [&dyn AsRef<Path>; 7] = [
+        &"split",
+        &"--plan",
+        &plan,
+        &"--part",
+        &"0",
+        &"--report",
+        &model,
+    ];
+    let other = dir.path("other");
+    let planned: [&dyn AsRef<Path>; 10] = [
+        &"split",
+        &model,
+        &"-o",
+        &other,
+        &"--profile",
+        &"extended",
+        &"--max-chunk-size",
+        &"4KiB",
+        &"--plan-only",
+        &model,
+    ];
+    for (ran, expected) in [
+        (run_all(report), "is not the report of a part"),
+        (run_all(planned), "is not a plan"),
+    ] {
+        let failed = ran.failed(Exit::Usage);
+        assert!(failed.contains(expected), "{failed}");
+        assert!(!failed.contains("--force"), "{failed}");
+    }
+    assert!(fs::read(&model).unwrap() == before);
+}
+
+#[test]
 fn a_commit_prints_the_merkle_root_that_the_parts_hash_for() {
     let dir = Dir::new();
     let (parts, plan) = (planned(&dir, &["--merkle-root"]), dir.path("plan"));

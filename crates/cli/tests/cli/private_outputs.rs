@@ -420,6 +420,37 @@ fn a_report_is_as_private_as_each_file_of_its_input_and_never_replaces_one() {
 }
 
 #[test]
+fn a_report_on_an_incomplete_message_never_replaces_a_file_with_its_chunks() {
+    let dir = prepared();
+    let split = [
+        "split",
+        "model/saved_model.pb",
+        "-o",
+        "several",
+        "--profile",
+        "extended",
+        "--max-file-size",
+        "8KiB",
+        "--compression",
+        "none",
+    ];
+    assert!(ran(&dir, &split).status.success());
+    let files = dir.files();
+    let part = |file: &&String| file.starts_with("several.") && *file != "several.cpb";
+    let mut parts = files.iter().filter(part);
+    let (kept, damaged) = (parts.next().unwrap(), parts.next().unwrap());
+    let content = fs::read(dir.path(kept)).unwrap();
+    dir.file(damaged, "damaged");
+    for args in [&["layout", "several"][..], &["verify", "--json", "several"]] {
+        let refused = ran(&dir, &[args, &["-o", kept.as_str(), "--force"]].concat());
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains("refusing to overwrite"), "{said}");
+        assert!(fs::read(dir.path(kept)).unwrap() == content, "{args:?}");
+    }
+}
+
+#[test]
 fn every_command_is_among_those_that_write_or_those_that_do_not() {
     let dir = Dir::new();
     assert!(ran(&dir, &["man", "pages"]).status.success());

@@ -139,6 +139,23 @@ fn a_signature_inside_the_model_is_left_out_if_either_path_has_a_symbolic_link()
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_signature_inside_the_model_is_left_out_if_a_link_outside_leads_to_it() {
+    let (private, public) = keys("p256");
+    let (model, folder) = (model(), tempfile::tempdir().unwrap());
+    let link = folder.path().join("current.sig");
+    std::os::unix::fs::symlink(model.path().join("model.sig"), &link).unwrap();
+    for _ in 0..2 {
+        let signature = sign(model.path(), &private, &SignOptions::new().ignore(&link)).unwrap();
+        // Writes through the link.
+        fs::write(&link, signature.to_json().unwrap()).unwrap();
+        let options = VerifyOptions::new().ignore(&link);
+        let report = verify(model.path(), &signature, &public, &options).unwrap();
+        assert!(report.is_good() && report.equal == 3, "{report:?}");
+    }
+}
+
 #[test]
 fn every_flipped_bit_of_a_signature_and_of_a_file_is_found() {
     let (private, public) = keys("p256");

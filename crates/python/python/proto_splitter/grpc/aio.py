@@ -269,7 +269,14 @@ async def receive_arriving(
             await ended
         return opened.result()
 
-    file = await _told(step, frames, context)
+    try:
+        file = await _told(step, frames, context)
+    except BaseException:
+        # Nobody waits for the message anymore. The exception of a transfer that has ended is
+        # retrieved, so that asyncio doesn't report it.
+        if not ended.cancel() and not ended.cancelled():
+            ended.exception()
+        raise
     return Arriving(frames, kept, file, ended, lambda one: one.open(message, schema), context)
 
 
