@@ -4,7 +4,6 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proto_splitter::atomic::MadeFrom;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::ReadOptions;
 use proto_splitter::record_file::ReadAt;
@@ -145,13 +144,4 @@ impl Input {
             _ => Ok(()),
         }
     }
-}
-
-/// Fails if the output `target` is one of the files in `read`.
-pub(crate) fn check_apart<P: AsRef<Path>>(
-    read: impl IntoIterator<Item = P>,
-    target: &Path,
-) -> Result<(), Failure> {
-    let apart = MadeFrom::files(read).check_apart(target);
-    apart.map_err(|error| Failure::usage(error.to_string()))
 }

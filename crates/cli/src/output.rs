@@ -7,10 +7,10 @@ use proto_splitter::progress::Progress;
 use serde::Serialize;
 
 use crate::Exit;
+use crate::apart::check_apart;
 use crate::args::{Cli, ProgressMode};
 use crate::display_name::{by_given_names, shown};
 use crate::failure::{Failure, is_records};
-use crate::input;
 use crate::interrupt::Interrupt;
 use crate::open_objects::OpenObjects;
 use crate::progress::ProgressLine;
@@ -169,7 +169,7 @@ impl<'a> Output<'a> {
         let files = files.into_iter().map(|file| file.as_ref().to_owned());
         self.read.extend(files);
         match &self.target {
-            Some(target) => input::check_apart(&self.read[before..], target),
+            Some(target) => check_apart(&self.read[before..], target),
             None => Ok(()),
         }
     }

@@ -8,10 +8,10 @@ use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::directory::MODEL_STEM;
 
 use crate::Exit;
+use crate::apart;
 use crate::args::{Command, OutputFileArgs};
 use crate::display_name;
 use crate::failure::Failure;
-use crate::input;
 use crate::output::Output;
 use crate::place::{CHUNKED, PLAIN, STANDARD, with_extension};
 
@@ -107,7 +107,7 @@ fn check_apart(read: &Path, target: &Path) -> Result<(), Failure> {
     if read == Path::new(STANDARD) {
         return Ok(());
     }
-    input::check_apart([read], target)?;
+    apart::check_apart([read], target)?;
     let inside = |folder: &Path| Some(target.canonicalize().ok()?.starts_with(folder));
     let folder = read.canonicalize().ok().filter(|folder| folder.is_dir());
     match folder.and_then(|folder| inside(&folder)) {

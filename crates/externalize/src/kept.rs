@@ -1,7 +1,7 @@
 //! Reading the original of an externalized model from the pieces in its record.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use proto_splitter_tensor_bundle::{Bundle, TensorLocation};
 use record_file::ReadAt;
 
 use crate::constant::Varints;
-use crate::record::{MAPPED_FOLDER, Piece, Record, bundle_prefix};
+use crate::record::{MAPPED_FOLDER, Piece, Record, bundle_prefix, file_size};
 
 /// Name of the original in errors, instead of a file's name.
 const ORIGINAL: &str = "the original";
@@ -200,17 +200,6 @@ fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     }
     Ok(folder.join(name))
-}
-
-/// Returns the size of a file, in bytes. Fails unless it is a regular file, since opening a pipe
-/// would wait for its other end, and reading a device might never end.
-pub(crate) fn file_size(path: &Path) -> Result<u64> {
-    let metadata = fs::metadata(path)?;
-    if metadata.is_file() {
-        return Ok(metadata.len());
-    }
-    let message = "not a regular file";
-    Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
 /// A file from which a constant is mapped. The file's checksum, if it is known, is verified once
