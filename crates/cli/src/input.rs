@@ -10,6 +10,7 @@ use proto_splitter::record_file::ReadAt;
 use proto_splitter::view::MessageView;
 use proto_splitter::{Error, ErrorKind, Opened};
 
+use crate::apart::check_apart;
 use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::place::{CHUNKED, PLAIN, Place};

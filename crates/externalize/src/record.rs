@@ -16,7 +16,6 @@ use record_file::ReadAt;
 
 use crate::constant::{Constant, Encoding};
 use crate::content::Contents;
-use crate::kept::file_size;
 
 /// Path of the record of the original model, relative to the folder of the externalized model.
 pub const RECORD_FILE: &str = "assets.extra/proto_splitter_original.pb";
@@ -389,4 +388,15 @@ pub(crate) fn bundle_files(folder: &Path) -> [PathBuf; 2] {
 /// Returns the bundle prefix for the model in this folder.
 pub(crate) fn bundle_prefix(folder: &Path) -> PathBuf {
     folder.join("assets").join(crate::rewrite::BUNDLE_NAME)
+}
+
+/// Returns the size of a file, in bytes. Fails unless it is a regular file, since opening a pipe
+/// would wait for its other end, and reading a device might never end.
+pub(crate) fn file_size(path: &Path) -> Result<u64> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_file() {
+        return Ok(metadata.len());
+    }
+    let message = "not a regular file";
+    Err(Error::new(ErrorKind::InvalidMessage, message))
 }

@@ -10,11 +10,11 @@ use proto_splitter::progress::Progress;
 use proto_splitter::{Error, SaveOptions};
 
 use crate::Exit;
+use crate::apart::check_apart;
 use crate::args::MergeArgs;
 use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
-use crate::input;
 use crate::output::{Output, shown_path};
 use crate::place::{PLAIN, Place, STANDARD, with_extension};
 use crate::sanitize::one_line;
@@ -62,7 +62,7 @@ pub(super) fn run(
         lost.iter().for_each(|lost| output.error(said(lost)));
         return Ok(exit);
     }
-    input::check_apart(salvaged.files(), args.output())?;
+    check_apart(salvaged.files(), args.output())?;
     let merge = |target: &Path, force: bool| salvaged.write_file(target, force).map_err(failed);
     let to_file = args.output().extension().is_some_and(|end| end == PLAIN);
     let report = match &place.folder {
