@@ -15,6 +15,7 @@ use proto_splitter_graph_def::proto::attr_value::Value;
 use proto_splitter_saved_model::proto::saved_object::Kind;
 use proto_splitter_saved_model::proto::tensor_info::Encoding;
 use proto_splitter_saved_model::proto::{MetaGraphDef, SavedModel, SavedObjectGraph};
+use proto_splitter_saved_model::{ModelForm, SavedModelDir};
 use proto_splitter_tensor_bundle::Bundle;
 
 use crate::call_graph::{functions, nodes};
@@ -35,13 +36,14 @@ pub(crate) struct Earlier {
 }
 
 impl Earlier {
-    /// Looks for files of an earlier externalized model in `folder`, which contains `model`.
+    /// Looks for files of an earlier externalized model in the folder `dir`, which contains `model`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidConfig`] if the model is externalized and hasn't been saved again since;
     /// any error if a file can't be read.
-    pub(crate) fn find(folder: &Path, model: &SavedModel) -> Result<Earlier> {
+    pub(crate) fn find(dir: &SavedModelDir, model: &SavedModel) -> Result<Earlier> {
+        let folder = dir.path();
         let is_named = model.meta_graphs.iter().any(names_bundle);
         let is_current = match Record::load(folder) {
             Ok(Some(record)) if folder.join("saved_model.pb").is_file() => {
@@ -54,7 +56,10 @@ impl Earlier {
             Err(error) if is_named => return Err(error),
             Err(_) => false,
         };
-        if is_current && is_named {
+        // An interrupted run in place leaves the original in chunks next to its externalized form,
+        // which doesn't name a bundle if it maps its constants.
+        let is_externalized = is_named || dir.form() == ModelForm::Plain;
+        if is_current && is_externalized {
             let message = "the model is externalized already; internalize it first";
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }

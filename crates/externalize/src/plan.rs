@@ -143,7 +143,7 @@ impl ExternalizePlan {
         let changed = changed(&model_path)?;
         let mut leave = BTreeSet::new();
         let mut found = scan(&data, size, options.min_size, &leave)?;
-        let earlier = Earlier::find(dir.path(), &found.rest)?;
+        let earlier = Earlier::find(&dir, &found.rest)?;
         let mut reasons = reasons(&found, options)?;
         found
             .constants

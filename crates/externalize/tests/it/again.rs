@@ -7,7 +7,7 @@ use prost::Message;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_externalize::{ExternalizePlan, RECORD_FILE, internalize};
 use proto_splitter_graph_def::proto::attr_value::Value;
-use proto_splitter_graph_def::proto::{AttrValue, NodeDef};
+use proto_splitter_graph_def::proto::{AttrValue, DataType, NodeDef, TensorProto};
 use proto_splitter_saved_model::proto::saved_object::Kind;
 use proto_splitter_saved_model::proto::tensor_info::Encoding;
 use proto_splitter_saved_model::proto::trackable_object_graph::trackable_object::ObjectReference;
@@ -18,7 +18,7 @@ use proto_splitter_saved_model::proto::{
 use proto_splitter_saved_model::{SaveOptions, SavedModelDir, TargetForm};
 use proto_splitter_tensor_bundle::Bundle;
 
-use crate::models::{call, constant, function, model};
+use crate::models::{call, constant, constant_of, function, model, shape};
 use crate::{externalize, files, fixture, node, options, read_model, write_model};
 
 const BUNDLE: [&str; 2] = [
@@ -101,6 +101,31 @@ fn constants_that_a_killed_run_had_mapped_stay_if_the_next_run_maps_them() {
     let left = "assets.extra/proto_splitter_mapped/.protosplit-01234567-left.tmp";
     fs::write(place.join(left), b"half").unwrap();
     assert_eq!(in_place(), expected);
+    internalize(&place, &back, &options()).unwrap();
+    assert!(fs::read(back.join("saved_model.pb")).unwrap() == original);
+}
+
+#[test]
+fn a_model_that_maps_its_constants_is_not_externalized_again_either() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = TensorProto {
+        dtype: DataType::DtFloat.into(),
+        tensor_shape: shape(&[512]),
+        tensor_content: vec![2; 2048].into(),
+        ..TensorProto::default()
+    };
+    let nodes = vec![constant("x", 1), constant_of("y", small)];
+    let place = write_model(folder.path(), &model(nodes, Vec::new()));
+    let original = fs::read(place.join("saved_model.pb")).unwrap();
+    let mapped = options().mapped(true);
+    // The smaller constant stays in the model.
+    let plan = ExternalizePlan::new(&place, &mapped.clone().min_size(4096)).unwrap();
+    plan.write_in_place().unwrap();
+    for again in [options(), mapped] {
+        let error = ExternalizePlan::new(&place, &again).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
+    }
+    let back = folder.path().join("back");
     internalize(&place, &back, &options()).unwrap();
     assert!(fs::read(back.join("saved_model.pb")).unwrap() == original);
 }
