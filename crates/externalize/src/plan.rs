@@ -231,10 +231,12 @@ impl ExternalizePlan {
     ///
     /// # Errors
     ///
-    /// The errors of [`SavedModelDir::save_as`]; [`ErrorKind::LimitExceeded`] if the externalized
-    /// model is too large for TensorFlow, in which case the error names the model's largest part.
+    /// The errors of [`SavedModelDir::save_as`]; [`ErrorKind::SourceChanged`] if the model was
+    /// changed after it was read; [`ErrorKind::LimitExceeded`] if the externalized model is too
+    /// large for TensorFlow, in which case the error names the model's largest part.
     pub fn write(&self, to: impl AsRef<Path>) -> Result<Externalized> {
         let to = to.as_ref();
+        self.check_unchanged()?;
         let save = SaveOptions::new().force(self.options.force);
         if self.constants.is_empty() {
             let stale = &self.earlier.stale;
@@ -266,13 +268,13 @@ impl ExternalizePlan {
     /// [`ErrorKind::LimitExceeded`] if the new model is too large for TensorFlow.
     pub fn write_in_place(&self) -> Result<Externalized> {
         let folder = self.dir.path();
+        self.check_unchanged()?;
         if self.constants.is_empty() {
             let saved =
                 SavedModelDir::convert_in_place(folder, TargetForm::Plain, &SaveOptions::new())?;
             remove_stale(folder, &self.earlier.stale)?;
             return Ok(self.externalized(folder, saved.message_size));
         }
-        self.check_unchanged()?;
         let _lock = FolderLock::take(folder)?;
         self.check_other_form()?;
         self.check_unchanged()?;
@@ -420,6 +422,8 @@ impl ExternalizePlan {
             record = record.mapped();
         }
         record.keeps_bundle = self.earlier.bundle.is_some();
+        // All that is read of the original has been read.
+        self.check_unchanged()?;
         record.write(folder, &bytes, &self.made_from())?;
         let model = folder.join("saved_model.pb");
         let file = AtomicFile::create(model, &self.made_from(), true)?;

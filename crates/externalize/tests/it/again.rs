@@ -143,6 +143,28 @@ fn in_place_only_files_that_can_be_ours_are_removed() {
     assert!(!left.iter().any(|file| file.ends_with("0123")), "{left:?}");
 }
 
+#[test]
+fn a_plan_for_a_model_that_was_replaced_writes_and_removes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = saved_over(folder.path(), &model(Vec::new(), Vec::new()));
+    let out = folder.path().join("out");
+    let plan = ExternalizePlan::new(&place, &options()).unwrap();
+    // Another process saves and externalizes another model, whose files have the names of those
+    // that the plan would remove.
+    let newer = model(vec![constant("x", 1)], Vec::new()).encode_to_vec();
+    fs::write(place.join("saved_model.pb"), newer).unwrap();
+    let other = ExternalizePlan::new(&place, &options()).unwrap();
+    other.write_in_place().unwrap();
+    let before = files(&place);
+    assert!(BUNDLE.iter().all(|file| place.join(file).is_file()));
+    for written in [plan.write(&out), plan.write_in_place()] {
+        let error = written.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SourceChanged, "{error}");
+    }
+    assert_eq!(files(&place), before);
+    assert!(!out.exists());
+}
+
 #[cfg(unix)]
 #[test]
 fn in_place_nothing_is_removed_from_a_folder_to_which_a_link_leads() {
