@@ -524,6 +524,35 @@ fn a_model_as_text_is_read_and_saved_in_either_form() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_model_that_is_made_from_text_or_chunks_is_as_private_as_they_are() {
+    use std::os::unix::fs::PermissionsExt;
+    let temp = tempfile::tempdir().unwrap();
+    let bytes = fs::read(model("functions_consts").join("saved_model.pb")).unwrap();
+    let message = DynamicMessage::decode(descriptor(SAVED_MODEL), bytes.as_slice()).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let hide = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    for (form, name) in [
+        (TargetForm::Plain, "saved_model.pb"),
+        (TargetForm::Chunked, "saved_model.cpb"),
+    ] {
+        let folder = temp.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        let text = folder.join("saved_model.pbtxt");
+        fs::write(&text, message.to_text_format()).unwrap();
+        hide(&text);
+        SavedModelDir::convert_in_place(&folder, form, &options(5000)).unwrap();
+        assert_eq!(mode(&folder.join(name)), 0o600, "{name}");
+    }
+    let dir = SavedModelDir::open(temp.path().join("saved_model.cpb")).unwrap();
+    let chunked = SplitOptions::new().always_chunked(true);
+    let written = SizeSplitter
+        .write_with(dir.source().unwrap(), temp.path().join("again"), &chunked)
+        .unwrap();
+    assert_eq!(mode(&written.path), 0o600);
+}
+
 #[test]
 fn a_model_too_large_for_a_pb_says_by_how_much() {
     let temp = tempfile::tempdir().unwrap();

@@ -155,12 +155,19 @@ impl Model {
     }
 
     /// Returns the message as a source for splitting. For a `.pb`, the source is the file at `path`
-    /// itself, so that the splitter notices if the file changes.
+    /// itself, so that the splitter notices if the file changes. Otherwise, the source names the
+    /// files that it is read from, so that the output gets no permissions that they lack.
     pub(super) fn source(&self, path: &Path) -> Result<Source> {
         let descriptor = descriptor(SAVED_MODEL)?;
         match self.form {
             ModelForm::Plain => Source::open(path, descriptor),
-            _ => Ok(Source::from_reader(self.data(), self.size(), descriptor)),
+            _ => {
+                let chunked = self.message.chunked_file();
+                let files =
+                    chunked.map_or_else(|| vec![path.to_owned()], |file| file.paths().to_vec());
+                let source = Source::from_reader(self.data(), self.size(), descriptor);
+                Ok(source.read_from(files))
+            }
         }
     }
 
