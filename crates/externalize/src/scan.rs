@@ -490,7 +490,7 @@ impl Scanner<'_> {
         let Some(range) = path.last().map(|tensor| tensor.value.clone()) else {
             return Ok(None);
         };
-        let (mut dtype, mut shape, mut data) = (0, TensorShapeProto::default(), None);
+        let (mut dtype, mut shape, mut data) = (0, None, None);
         self.cursor.set_range(range.clone());
         let mut fields = Vec::new();
         while let Some(field) = self.cursor.next()? {
@@ -504,7 +504,12 @@ impl Scanner<'_> {
         for field in fields {
             match field.number.0 {
                 DTYPE => dtype = self.number(field)?,
-                SHAPE => shape = self.shape(&field)?,
+                SHAPE => {
+                    // Parsers merge several shapes into one.
+                    if shape.replace(self.shape(&field)?).is_some() {
+                        return Ok(None);
+                    }
+                }
                 VERSION => {}
                 _ if data.is_some() || field.wire_type != WireType::Len => return Ok(None),
                 _ => data = Some(field),
@@ -513,7 +518,7 @@ impl Scanner<'_> {
         let Some((data, dtype)) = data.zip(DataType::try_from(dtype).ok()) else {
             return Ok(None);
         };
-        let Some(dims) = dims(&shape) else {
+        let Some(dims) = dims(&shape.unwrap_or_default()) else {
             return Ok(None);
         };
         let len = data.value.end - data.value.start;

@@ -6,7 +6,7 @@ use std::path::Path;
 use prost::Message;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::wire::put_varint;
-use proto_splitter_externalize::{ExternalizePlan, internalize};
+use proto_splitter_externalize::{ExternalizePlan, Reason, internalize};
 use proto_splitter_graph_def::proto::{DataType, NodeDef, TensorProto};
 use proto_splitter_saved_model::proto::SavedModel;
 use proto_splitter_tensor_bundle::{Bundle, BundleOptions, BundlePlan, NewTensor};
@@ -154,6 +154,37 @@ fn field(number: u32, mut bytes: Vec<u8>) -> Vec<u8> {
     put_varint(&mut field, bytes.len() as u64);
     field.append(&mut bytes);
     field
+}
+
+#[test]
+fn a_constant_whose_shape_is_in_two_pieces_stays_in_the_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let tensor = |dims: &[i64], fill: &[f32]| TensorProto {
+        tensor_shape: shape(dims),
+        float_val: fill.to_vec(),
+        ..TensorProto::default()
+    };
+    let dtype = TensorProto {
+        dtype: DataType::DtFloat.into(),
+        ..TensorProto::default()
+    };
+    // Parsers read the shape [2, 512]. The last of the 512 numbers stands for the missing ones.
+    let pieces = [dtype, tensor(&[2], &[]), tensor(&[512], &[1.0; 512])];
+    let tensor = pieces.map(|piece| piece.encode_to_vec()).concat();
+    let value = [field(1, b"value".to_vec()), field(2, field(8, tensor))].concat();
+    let node = [
+        field(1, b"x".to_vec()),
+        field(2, b"Const".to_vec()),
+        field(5, value),
+    ];
+    let path = folder.path().join("model");
+    fs::create_dir(&path).unwrap();
+    let model = field(2, field(2, field(1, node.concat())));
+    fs::write(path.join("saved_model.pb"), model).unwrap();
+    let plan = ExternalizePlan::new(&path, &options()).unwrap();
+    assert_eq!(plan.constants().len(), 0);
+    let reasons: Vec<Reason> = plan.left().map(|(_, reason)| reason).collect();
+    assert_eq!(reasons, [Reason::UnusualEncoding]);
 }
 
 /// Checks that a model whose graph consists of these bytes is refused.
