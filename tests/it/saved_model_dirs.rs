@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use prost_reflect::DynamicMessage;
+#[cfg(unix)]
+use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::container::{ChunkKind, ChunkedFile};
 use proto_splitter::directory::{FingerprintOutcome, MAX_PLAIN_SIZE, rebuild};
 use proto_splitter::merge::Merger;
@@ -259,6 +261,18 @@ fn a_conversion_that_was_interrupted_goes_on_where_it_was() {
             assert_eq!(&files(&path), new, "{form:?} from moment {moment}");
         }
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_conversion_keeps_a_file_that_is_being_written_to_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    copy("keras_mlp", folder.path());
+    let other = folder.path().join("other.pb");
+    let file = AtomicFile::create(&other, &MadeFrom::Nothing, false).unwrap();
+    SavedModelDir::convert_in_place(folder.path(), TargetForm::Chunked, &options(5000)).unwrap();
+    file.commit().unwrap();
+    assert!(other.is_file());
 }
 
 #[test]

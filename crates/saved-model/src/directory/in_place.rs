@@ -164,12 +164,12 @@ fn check_same(path: &Path, old: ModelForm, new: ModelForm) -> Result<()> {
 }
 
 /// Removes temporary and leftover files of interrupted conversions. The caller holds the folder's
-/// lock, so no conversion is running.
+/// lock, so no conversion is running. Keeps files that other writers still hold.
 fn remove_unfinished(path: &Path) -> Result<()> {
     for entry in fs::read_dir(path).map_err(|error| Error::from(error).in_file(path))? {
         let entry = entry?.path();
         if is_temporary(&entry) && entry.is_file() {
-            fs::remove_file(entry)?;
+            remove_unless_held(&entry)?;
         }
     }
     // The main file of a chunked model is removed before its other files. If the main file is
@@ -181,6 +181,23 @@ fn remove_unfinished(path: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Removes a temporary file, unless a process holds the lock of the file, since it is writing the
+/// file. On a file system without locks, removes the file.
+fn remove_unless_held(path: &Path) -> io::Result<()> {
+    // The lock is kept until the file is removed, so that no other writer can take the file.
+    #[cfg(unix)]
+    let file = File::open(path).ok();
+    #[cfg(unix)]
+    if let Some(file) = &file {
+        use rustix::fs::{FlockOperation, flock};
+        let locked = flock(file, FlockOperation::NonBlockingLockExclusive);
+        if locked == Err(rustix::io::Errno::WOULDBLOCK) {
+            return Ok(());
+        }
+    }
+    fs::remove_file(path)
 }
 
 /// A lock on a folder. Until the lock is dropped, no other conversion can run in the folder.
