@@ -10,7 +10,7 @@ mod arguments;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -291,6 +291,23 @@ fn check_output_named(command: &Command) -> Result<(), Failure> {
     )))
 }
 
+/// Returns the output of a split to which no output was given: the prefix beside the object `named`
+/// rather than beside its local copy, which is temporary. Returns `None` if the object isn't copied,
+/// since the output is then beside it anyway, or if it is a folder, whose output must be given.
+fn prefix_beside(named: &Path, copy: &Path) -> Result<Option<PathBuf>, Failure> {
+    if is_url(copy) || copy.is_dir() {
+        return Ok(None);
+    }
+    let location = location(named)?;
+    // If the object was found without its extension, the name that was given is the prefix.
+    let is_whole = copy.file_name() == Some(OsStr::new(location.file_name()));
+    Ok(Some(if is_whole {
+        named.with_extension("")
+    } else {
+        named.to_owned()
+    }))
+}
+
 /// Prepares a command for inputs and outputs in a store. Inputs that the command can't read
 /// directly are copied to temporary folders. Outputs that the command can't write directly are
 /// redirected to temporary folders.
@@ -299,6 +316,10 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
     let mut staged = Staged::default();
     // A plan must refer to the objects themselves, since other hosts couldn't read a copy.
     let may_copy = !is_planned(command);
+    let unnamed = match command {
+        Command::Split(args) if args.output.is_none() => args.input.clone(),
+        _ => None,
+    };
     let Arguments {
         inputs, in_place, ..
     } = arguments(command);
@@ -307,6 +328,11 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
         if is_url(input) {
             *input = staged.input(input, (in_place, may_copy), output)?;
         }
+    }
+    if let (Command::Split(args), Some(named)) = (&mut *command, unnamed)
+        && is_url(&named)
+    {
+        args.output = prefix_beside(&named, args.input())?;
     }
     output.read_there(OpenObjects::new(std::mem::take(&mut staged.open)));
     // If these commands write their outputs directly, `outputs` below doesn't contain them, so they

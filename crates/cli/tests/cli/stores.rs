@@ -352,6 +352,17 @@ fn a_message_is_split_beside_itself_where_no_output_is_given() {
     assert!(said.contains("split already"), "{said}");
 }
 
+#[test]
+fn a_message_that_is_copied_first_is_split_beside_the_object_too() {
+    let dir = Dir::new();
+    let onnx = dir.file("model.onnx", crate::onnx::model().encode_to_vec());
+    let url = "memory:///copied/model.onnx";
+    run([&"convert", &onnx, &url, &"--to", &"onnx"]).ok();
+    run([&"split", &url, &"--max-chunk-size", &"4KiB"]).ok();
+    let chunked = "memory:///copied/model.cpb";
+    run([&"verify", &chunked, &"--against", &url]).ok();
+}
+
 /// Arguments of commands that write to the output that follows, and the extension of that output.
 const FORCED: &[(&[&str], &str)] = &[
     (&["get", "small", NODE, "-o"], ""),
