@@ -291,6 +291,21 @@ fn check_output_named(command: &Command) -> Result<(), Failure> {
     )))
 }
 
+/// Fails if a model with mapped constants would be written to a store. The model would refer to
+/// files in the temporary folder that is copied to the store.
+fn check_mapped(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Externalize(args) if args.mmap && !args.dry_run => match &args.output {
+            Some(output) if is_url(output) => Err(Failure::usage(format!(
+                "{}: --mmap: constants can't be mapped from objects",
+                shown(output)
+            ))),
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
 /// Returns the output of a split to which no output was given: the prefix beside the object `named`
 /// rather than beside its local copy, which is temporary. Returns `None` if the object isn't copied,
 /// since the output is then beside it anyway, or if it is a folder, whose output must be given.
@@ -313,6 +328,7 @@ fn prefix_beside(named: &Path, copy: &Path) -> Result<Option<PathBuf>, Failure> 
 /// redirected to temporary folders.
 pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<Staged, Failure> {
     check_output_named(command)?;
+    check_mapped(command)?;
     let mut staged = Staged::default();
     // A plan must refer to the objects themselves, since other hosts couldn't read a copy.
     let may_copy = !is_planned(command);

@@ -363,6 +363,26 @@ fn a_message_that_is_copied_first_is_split_beside_the_object_too() {
     run([&"verify", &chunked, &"--against", &url]).ok();
 }
 
+#[test]
+fn a_model_in_a_store_maps_no_constants_from_a_folder_that_is_gone() {
+    let dir = crate::every_command::prepared();
+    let (model, url) = (dir.path("model"), "memory:///mapped/model");
+    let refused = run([
+        &"externalize",
+        &model,
+        &"-o",
+        &url,
+        &"--min-size",
+        &"1KiB",
+        &"--mmap",
+    ])
+    .failed(Exit::Usage);
+    assert_eq!(
+        refused,
+        format!("{url}: --mmap: constants can't be mapped from objects")
+    );
+}
+
 /// Arguments of commands that write to the output that follows, and the extension of that output.
 const FORCED: &[(&[&str], &str)] = &[
     (&["get", "small", NODE, "-o"], ""),
