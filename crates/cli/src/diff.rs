@@ -13,7 +13,7 @@ use crate::place;
 use crate::sanitize::one_line;
 
 pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    place::check_single_standard([&args.first, &args.second])?;
+    place::check_single_standard(&[&args.first, &args.second])?;
     let [first, second] =
         Opening::of(&args.reading, output.objects()).open_both([&args.first, &args.second])?;
     output.reads(first.files().iter().chain(second.files()))?;

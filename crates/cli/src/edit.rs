@@ -37,7 +37,7 @@ pub(crate) fn run_remove(args: &RemoveArgs, output: &mut Output<'_>) -> Result<E
 
 pub(crate) fn run_insert(args: &InsertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let read = args.value.with.as_deref();
-    place::check_single_standard([&args.file, read.unwrap_or(Path::new(""))])?;
+    place::check_single_standard(&[&args.file, read.unwrap_or(Path::new(""))])?;
     let mut job = Job::open(&args.file, &args.editing, false, output)?;
     let query = job.query(&args.path)?;
     let value = match (&args.value.value, read) {
@@ -59,6 +59,10 @@ pub(crate) fn run_strip(args: &StripArgs, output: &mut Output<'_>) -> Result<Exi
 }
 
 pub(crate) fn run_edit(args: &EditArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let values = args.insert_with.iter().chain(&args.replace_with);
+    let mut read: Vec<&Path> = values.map(|(_, file)| Path::new(file)).collect();
+    read.push(&args.file);
+    place::check_single_standard(&read)?;
     let mut job = Job::open(&args.file, &args.editing, false, output)?;
     let mut changes = Changes::new();
     for path in &args.remove {

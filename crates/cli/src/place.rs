@@ -84,7 +84,7 @@ fn recognize(path: &Path, companion: Option<&Path>) -> Option<&'static dyn Forma
 }
 
 /// Fails if several arguments name standard input, since it can be read only once.
-pub(crate) fn check_single_standard<const N: usize>(named: [&Path; N]) -> Result<(), Failure> {
+pub(crate) fn check_single_standard(named: &[&Path]) -> Result<(), Failure> {
     let standard = named.iter().filter(|named| is_standard(named));
     if standard.count() > 1 {
         let message = "- can be given only once: it is standard input";

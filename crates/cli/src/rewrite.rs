@@ -54,7 +54,7 @@ pub(crate) fn run_recompress(
 
 pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let with = args.value.with.as_deref();
-    place::check_single_standard([&args.file, with.unwrap_or(Path::new(""))])?;
+    place::check_single_standard(&[&args.file, with.unwrap_or(Path::new(""))])?;
     place::check_named(&args.output)?;
     let input = Opening::of(&args.reading, output.objects()).open(&args.file)?;
     let input = input.reading(with.and_then(new_value::file));

@@ -84,7 +84,7 @@ fn path(args: &TreeArgs) -> &str {
 }
 
 fn run_diff(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    place::check_single_standard([old, &args.file])?;
+    place::check_single_standard(&[old, &args.file])?;
     let [old, new] = Opening::of(&args.reading, output.objects())
         .progress(output.reading("reading"))
         .open_both([old, &args.file])?;

@@ -31,6 +31,8 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     if let Some(ended) = parts::run(parts, "verify", threads, limits, args.json, output) {
         return ended;
     }
+    let against = args.against.as_deref().unwrap_or(Path::new(""));
+    place::check_single_standard(&[args.file(), against])?;
     let place = place::locate(args.file(), &args.reading.schema.companion)?;
     let file = place.file.clone();
     let opened = Opening::of(&args.reading, output.objects())

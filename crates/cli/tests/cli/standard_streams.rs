@@ -340,6 +340,29 @@ fn a_pipe_is_an_input_by_its_name_or_as_the_shell_makes_one() {
     }
 }
 
+#[test]
+fn standard_input_is_not_read_again_for_another_value_or_message() {
+    let dir = Dir::new();
+    let model = fixture("keras_mlp").join("saved_model.pb");
+    let model = model.to_str().unwrap();
+    let out = dir.path("out.pb");
+    let out = out.to_str().unwrap();
+    let tag = "--insert-with=meta_graphs[0].meta_info_def.tags=-";
+    let name = "tensorflow.SavedModel";
+    let cases: [&[&str]; 3] = [
+        &["edit", model, tag, tag, "-o", out],
+        &["edit", "-", "--message", name, tag, "-o", out],
+        &["verify", "-", "--against", "/dev/stdin"],
+    ];
+    for args in cases {
+        let ran = piped(args, b"gpu");
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains("- can be given only once"), "{said}");
+    }
+    assert_eq!(dir.files(), Vec::<String>::new());
+}
+
 /// Runs the command with standard output closed, and returns its exit status and standard error.
 fn without_stdout(args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new("sh");
