@@ -380,6 +380,10 @@ impl Staged {
         output: &mut Output<'_>,
     ) -> Result<PathBuf, Failure> {
         let failed = |error: io::Error| Failure::usage(error.to_string());
+        let not_planned = |location: &ObjectLocation| {
+            let message = "a plan can't refer to a local copy of it: name a .cpb file, or give the type of a message to split";
+            Failure::usage(format!("{location}: {message}"))
+        };
         for named in &names(named) {
             match self
                 .open
@@ -391,7 +395,8 @@ impl Staged {
                     self.open.insert(named.clone(), reader);
                     return Ok(named.clone());
                 }
-                Ok(_) => {}
+                Ok(_) if may_copy => {}
+                Ok(reader) => return Err(not_planned(reader.location())),
                 // The server doesn't support requests for byte ranges, so the object is copied.
                 Err(error) if may_copy && error.kind() == io::ErrorKind::Unsupported => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -407,9 +412,17 @@ impl Staged {
             return Ok(path);
         }
         let location = location(named)?;
+        let listed = Folder::new(&location);
+        if !may_copy {
+            let items = listed.list();
+            let items = items.map_err(|error| Failure::of(named, &error))?;
+            if !items.is_empty() {
+                return Err(not_planned(&location));
+            }
+        }
         let folder = self.folder(&location.to_string())?;
         let progress = output.writing("copying");
-        let items = Folder::new(&location).download(&folder, &progress);
+        let items = listed.download(&folder, &progress);
         let items = items.map_err(|error| Failure::of(named, &error))?;
         if items.is_empty() {
             Err(Failure::usage(format!("{location}: no such object")))

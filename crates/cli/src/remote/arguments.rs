@@ -77,7 +77,9 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             // The input is only examined if the output is an object, since examining a pipe would
             // consume it.
             let goes_there = is_url(args.output()) && !is_url(args.input());
-            if goes_there && !is_chunked(args.input()).unwrap_or(false) {
+            // A plan must refer to the object, since other hosts couldn't write a local copy.
+            let is_planned = args.parts.plan_only.is_some();
+            if goes_there && !is_planned && !is_chunked(args.input()).unwrap_or(false) {
                 outputs.extend(&mut args.output);
             }
             inputs.extend(&mut args.input);
@@ -91,8 +93,8 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             if is_typed || is_model(args.input()) {
                 in_place = InPlace::Message;
             }
-            let parts = args.parts.plan_only.is_some();
-            if !parts && args.max_file_size.is_some() || args.input().is_dir() {
+            let is_planned = args.parts.plan_only.is_some();
+            if !is_planned && (args.max_file_size.is_some() || args.input().is_dir()) {
                 outputs.extend(&mut args.output);
             }
             inputs.extend(&mut args.input);

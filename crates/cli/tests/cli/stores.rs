@@ -298,6 +298,37 @@ fn a_split_a_verification_and_a_merge_by_several_hosts_are_in_a_store_alone() {
 }
 
 #[test]
+fn a_plan_refers_to_objects_and_never_to_a_local_copy() {
+    let dir = Dir::new();
+    let (_, here, _) = split_to(&dir, "planned");
+    let (prefix, plan) = (here.with_extension(""), dir.path("plan"));
+    let (url, folder) = ("memory:///planned/model.onnx", "memory:///planned/saved");
+    run([&"convert", &dir.path(""), &folder, &"--to", &"cpb"]).ok();
+    let target = "memory:///planned/merged.pb";
+    run([&"merge", &prefix, &"-o", &target, &"--plan-only", &plan]).ok();
+    run_parts("merge", plan.to_str().unwrap());
+    run([&"verify", &here, &"--against", &target]).ok();
+
+    let onnx = dir.file("model.onnx", crate::onnx::model().encode_to_vec());
+    run([&"convert", &onnx, &url, &"--to", &"onnx"]).ok();
+    for (verb, input) in [("split", url), ("merge", folder)] {
+        let output = format!("memory:///planned/{verb}");
+        let arguments: [&dyn AsRef<Path>; 6] =
+            [&verb, &input, &"-o", &output, &"--plan-only", &plan];
+        let extended = (verb == "split").then_some(["--profile", "extended"]);
+        let extended = extended.iter().flatten();
+        let arguments = arguments
+            .into_iter()
+            .chain(extended.map(|option| option as &dyn AsRef<Path>));
+        let refused = run_all(arguments).failed(Exit::Usage);
+        assert!(
+            refused.starts_with(&format!("{input}: a plan can't refer to a local copy")),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
 fn a_samediff_model_is_written_and_read_in_a_store() {
     let dir = Dir::new();
     let classic = fixture("../samediff/classic.fb");
