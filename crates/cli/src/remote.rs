@@ -110,6 +110,32 @@ fn is_opened_there(named: &Path, reader: &Arc<ObjectReader>) -> bool {
     !opened.is_err_and(|error| error.kind() == ErrorKind::NeedsFile)
 }
 
+/// Fails if the object `chunked`, whose name ends in `.cpb`, exists. Call this before writing an
+/// object with the same prefix that ends in `.pb`, since readers of the prefix prefer the `.cpb`.
+pub(crate) fn check_not_hidden(chunked: &Path) -> Result<(), Failure> {
+    let location = location(chunked)?;
+    // Creating an object on a web server fails anyway.
+    if location.is_read_only() {
+        return Ok(());
+    }
+    check_none_there(&location)
+}
+
+fn check_none_there(chunked: &ObjectLocation) -> Result<(), Failure> {
+    match chunked.exists() {
+        Ok(true) => {
+            let message = "the object is there already, and readers would prefer it to the new";
+            Err(Failure::usage(format!(
+                "{chunked}: {message} .{PLAIN_EXTENSION}: remove it first"
+            )))
+        }
+        Ok(false) => Ok(()),
+        // Whoever may only write isn't told whether an object exists.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error) => Err(Failure::usage(error.to_string())),
+    }
+}
+
 /// Returns access to the object stores that this build supports, for work in parts.
 pub(crate) fn stores() -> Option<Arc<dyn Objects>> {
     Some(Arc::new(ObjectParts::new()))
@@ -203,6 +229,25 @@ struct StagedOutput {
     /// Path of the file in `folder` that the command writes in place of the object.
     path: PathBuf,
     location: ObjectLocation,
+}
+
+impl StagedOutput {
+    /// Fails if the output is a prefix or a SavedModel's folder, its message ends in `.pb`, and the
+    /// store has an object that readers prefer, since it ends in `.cpb`.
+    fn check_not_hidden(&self) -> Result<(), Failure> {
+        let (prefix, chunked) = if self.path.is_dir() {
+            let chunked = format!("{MODEL_STEM}.{CHUNKED_EXTENSION}");
+            (self.path.join(MODEL_STEM), self.location.inside(&chunked))
+        } else {
+            let ending = format!(".{CHUNKED_EXTENSION}");
+            (self.path.clone(), self.location.continued(&ending))
+        };
+        let is_written = |extension| with_extension(&prefix, extension).is_file();
+        if is_written(PLAIN_EXTENSION) && !is_written(CHUNKED_EXTENSION) {
+            check_none_there(&chunked)?;
+        }
+        Ok(())
+    }
 }
 
 /// Returns true if the command can read an open object directly, without a copy.
@@ -467,6 +512,7 @@ impl Staged {
             // The main object is written last. Once it exists, readers find all objects that it
             // refers to.
             let is_last = |name: &str| is_main(&staged.path, name);
+            staged.check_not_hidden()?;
             let (from, to) = if staged.path.is_dir() {
                 (&staged.path, staged.location.clone())
             } else {

@@ -331,6 +331,9 @@ impl Job {
             PLAIN
         };
         let path = with_extension(prefix, extension);
+        if extension == PLAIN {
+            remote::check_not_hidden(&with_extension(prefix, CHUNKED))?;
+        }
         let mut target = remote::Target::create(&path, args.force, self.source.size())?;
         let written = self
             .splitter

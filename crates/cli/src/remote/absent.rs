@@ -62,6 +62,10 @@ pub(crate) fn check_scheme(_: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+pub(crate) fn check_not_hidden(_: &Path) -> Result<(), Failure> {
+    Ok(())
+}
+
 pub(crate) fn find(named: &Path) -> Result<(PathBuf, OpenObjects), Failure> {
     Ok((named.to_owned(), OpenObjects))
 }

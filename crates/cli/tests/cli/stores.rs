@@ -414,6 +414,27 @@ fn a_model_in_a_store_maps_no_constants_from_a_folder_that_is_gone() {
     );
 }
 
+#[test]
+fn a_message_in_one_piece_is_not_written_where_readers_prefer_an_older_one_in_chunks() {
+    let dir = Dir::new();
+    let (source, _, there) = split_to(&dir, "hidden");
+    let prefix = there.strip_suffix(".cpb").unwrap();
+    for several in [&["--profile=extended", "--max-file-size=1GiB"][..], &[]] {
+        let arguments: [&dyn AsRef<Path>; 5] = [&"split", &source, &"-o", &prefix, &"--force"];
+        let several = several.iter().map(|option| option as &dyn AsRef<Path>);
+        let refused = run_all(arguments.into_iter().chain(several)).failed(Exit::Usage);
+        assert!(refused.starts_with(&format!("{there}: ")), "{refused}");
+        assert!(refused.ends_with("remove it first"), "{refused}");
+    }
+    let folder = "memory:///hidden/model";
+    run([&"convert", &dir.path(""), &folder, &"--to", &"cpb"]).ok();
+    let model = dir.path("");
+    let refused = run([&"convert", &model, &folder, &"--to", &"pb", &"--force"]);
+    let refused = refused.failed(Exit::Usage);
+    let chunked = format!("{folder}/saved_model.cpb: ");
+    assert!(refused.starts_with(&chunked), "{refused}");
+}
+
 /// Arguments of commands that write to the output that follows, and the extension of that output.
 const FORCED: &[(&[&str], &str)] = &[
     (&["get", "small", NODE, "-o"], ""),
