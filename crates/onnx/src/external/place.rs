@@ -129,8 +129,8 @@ impl<'a> Placing<'a> {
         let mut keep: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         keep.extend(index.iter().map(|index| index.path.as_path()));
         old.list(&lock, &keep, target, made_from);
-        let Some(ending) = old.free_ending() else {
-            let message = "the existing model refers to data under both interim names";
+        let Some(ending) = old.free_ending(&paths, made_from) else {
+            let message = "the existing model or the input refers to data under both interim names";
             return Err(io::Error::other(message).into());
         };
         let mut interim = Interim::default();
@@ -324,12 +324,15 @@ impl OldData {
         self.referenced.iter().any(is_interim) || paths.iter().any(is_linked)
     }
 
-    /// Returns the first ending in [`INTERIM`] with which no data file of the model ends; `None` if
-    /// there is no such ending.
-    fn free_ending(&self) -> Option<&'static str> {
+    /// Returns the first ending in [`INTERIM`] with which no data file of the model ends, and with
+    /// which none of `paths` becomes the path of a file from which the new model was made. Returns
+    /// `None` if there is no such ending.
+    fn free_ending(&self, paths: &[PathBuf], made_from: &MadeFrom) -> Option<&'static str> {
         let is_free = |ending: &&&str| {
             let mut files = self.referenced.iter();
+            let mut interim = paths.iter().map(|path| with_ending(path, ending));
             files.all(|path| ending_of(path) != Some(**ending))
+                && !interim.any(|path| made_from.contains(&path))
         };
         INTERIM.iter().find(is_free).copied()
     }

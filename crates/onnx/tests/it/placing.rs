@@ -169,3 +169,25 @@ fn data_to_which_the_model_still_refers_is_not_overwritten() {
     let data = fs::read(folder.path().join("out.onnx.data")).unwrap();
     assert!(data == noise(1, 5000));
 }
+
+#[test]
+fn data_of_the_input_is_not_overwritten_under_an_interim_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("out.onnx.data.new1");
+    fs::write(&data, noise(1, 5000)).unwrap();
+    let tensors = vec![
+        external("t", 5000, &[("location", "out.onnx.data.new1")]),
+        raw("more", noise(2, 5000)),
+    ];
+    let model = write(folder.path(), &of_initializers(tensors));
+    let expected = whole(&model);
+    let target = folder.path().join("out.onnx");
+    for keep in [false, true] {
+        let options = OnnxOptions::new().keep_external(keep);
+        let model = OnnxSource::open(&model, &options).unwrap();
+        let options = ExternalOptions::new().force(true);
+        model.write(&target, Form::External, &options).unwrap();
+        assert!(fs::read(&data).unwrap() == noise(1, 5000), "{keep}");
+        assert_eq!(whole(&target), expected, "{keep}");
+    }
+}
