@@ -66,7 +66,8 @@ impl PaddleWriteOptions {
     /// Sets whether the output may be written to a folder that already has files. Default: false.
     ///
     /// Existing files with the same names as written files are replaced once all files have been
-    /// written completely, the program last. Other files are unchanged. If readers would take one
+    /// written completely, the program last. Other files are unchanged. If a file from which the
+    /// model is read would be replaced, nothing is written. If readers would take one
     /// of the other files for a part of the written model, nothing is replaced, and the error names
     /// that file. Next to a `__model__`, such a file is a `__params__`. Next to a `.pdmodel` or
     /// `.json`, it is a `.pdiparams`, a `.pdiparams.info` or the other kind of program, with the
@@ -123,11 +124,11 @@ pub struct WrittenModel {
 ///
 /// [`ErrorKind::AlreadyExists`] if the folder exists and isn't empty, unless
 /// [`force`](PaddleWriteOptions::force) is set; [`ErrorKind::NoFolder`] if the folder's parent
-/// doesn't exist; [`ErrorKind::InvalidConfig`] if the arrangement can't represent the model, or
-/// readers would take an existing file for [a part of the written
-/// model](PaddleWriteOptions::force); [`ErrorKind::InvalidPath`] if a file's name would lead
-/// outside of the folder; [`ErrorKind::SourceChanged`] if a source file has changed since it was
-/// opened; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
+/// doesn't exist; [`ErrorKind::InvalidConfig`] if the arrangement can't represent the model, a file
+/// of the input would be replaced, or readers would take an existing file for [a part of the
+/// written model](PaddleWriteOptions::force); [`ErrorKind::InvalidPath`] if a file's name would
+/// lead outside of the folder; [`ErrorKind::SourceChanged`] if a source file has changed since it
+/// was opened; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
 pub fn convert(
     model: &PaddleModel,
     folder: impl AsRef<Path>,

@@ -235,7 +235,7 @@ fn convert(
     }
     let tag = options.get_settings().get(TAG).map(String::as_str);
     let writing = SameDiffWriteOptions::new()
-        .made_from(MadeFrom::Edited(opened.files().to_vec()))
+        .made_from(MadeFrom::files(opened.files()))
         .force(options.get_force())
         .progress(options.get_progress().clone());
     let any = match opened.archive().and_then(Tensors::file_of) {

@@ -1,5 +1,6 @@
 //! Folders that are written atomically.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ pub(super) struct Staging {
     files: Vec<PathBuf>,
     is_merged: bool,
     made_from: MadeFrom,
+    /// Real paths of the input files; empty if the target has no files.
+    inputs: HashSet<PathBuf>,
 }
 
 impl Staging {
@@ -44,19 +47,35 @@ impl Staging {
         #[cfg(not(unix))]
         let mode = None;
         let folder = TemporaryFolder::beside(target, mode).map_err(at_target)?;
+        let inputs = match &made_from {
+            MadeFrom::Files(files) if is_filled => {
+                let real = files.iter().filter_map(|file| fs::canonicalize(file).ok());
+                real.collect()
+            }
+            _ => HashSet::new(),
+        };
         Ok(Staging {
             folder,
             target: target.to_owned(),
             files: Vec::new(),
             is_merged: is_filled,
             made_from,
+            inputs,
         })
     }
 
     /// Creates a file in the temporary folder. `/` in the name separates subfolders, which are also
-    /// created.
+    /// created. Fails if the file would replace an input file in the target.
     pub(super) fn file(&mut self, name: &str) -> Result<File> {
         let path = separate_path(self.folder.path(), name)?;
+        if !self.inputs.is_empty() {
+            let to = self.target.join(name);
+            // There may be as many inputs as files, so they are only compared one by one for the
+            // error.
+            if fs::canonicalize(&to).is_ok_and(|real| self.inputs.contains(&real)) {
+                self.made_from.check_apart(&to)?;
+            }
+        }
         let create = || -> io::Result<File> {
             if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder)?;

@@ -134,3 +134,26 @@ fn a_file_that_goes_with_all_parameters_is_said_to_be_left_out_where_each_has_a_
     assert!(left_out("combined", Arrangement::Combined(Layout::Paddle)).is_empty());
     assert!(left_out("original", Arrangement::Original).is_empty());
 }
+
+#[test]
+fn a_file_of_the_input_is_not_replaced_even_by_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("to");
+    fs::create_dir(&to).unwrap();
+    for name in ["model.pdmodel", "model.pdiparams"] {
+        fs::copy(fixtures().join("infer_fc").join(name), to.join(name)).unwrap();
+    }
+    let before = files(&to);
+    let model = PaddleModel::open(&to).unwrap();
+    for arrangement in [Arrangement::Original, Arrangement::Combined(Layout::Sized)] {
+        let options = PaddleWriteOptions::new()
+            .arrangement(arrangement)
+            .force(true);
+        let error = convert(&model, &to, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
+        let line = error.to_string();
+        assert!(line.contains("refusing to overwrite the input"), "{line}");
+        assert_eq!(files(&to), before, "{arrangement:?}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

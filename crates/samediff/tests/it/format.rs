@@ -183,6 +183,27 @@ fn a_model_in_shards_is_read_from_all_its_files_of_which_the_opened_one_is_the_f
 }
 
 #[test]
+fn a_conversion_never_replaces_a_file_of_its_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let shard = |index: u32| folder.path().join(format!("m.shard{index}-of-2.sdnb"));
+    for index in [0, 1] {
+        fs::copy(fixture("model.sdnb"), shard(index)).unwrap();
+    }
+    let opened = open(&shard(0));
+    let format = opened.format().unwrap();
+    let options = ConvertOptions::new().force(true);
+    for index in [0, 1] {
+        let before = fs::read(shard(index)).unwrap();
+        let converted = format.convert(&opened, &format.targets()[0], &shard(index), &options);
+        let error = converted.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
+        let line = error.to_string();
+        assert!(line.contains("refusing to overwrite the input"), "{line}");
+        assert!(fs::read(shard(index)).unwrap() == before);
+    }
+}
+
+#[test]
 fn a_conversion_names_the_tag() {
     let folder = tempfile::tempdir().unwrap();
     let opened = open(&model(folder.path()));
