@@ -2,7 +2,8 @@
 //! are zip archives of SDNB files.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -66,7 +67,7 @@ pub(super) fn read_files(
             let file = if shard == path {
                 Arc::clone(&file)
             } else {
-                Arc::new(File::open(shard)?)
+                Arc::new(open_regular(shard)?)
             };
             Part::open(file, &mut budget)
         };
@@ -76,6 +77,15 @@ pub(super) fn read_files(
     let mut content = convert(parts, &mut budget)?;
     content.files = paths.into_iter().filter(|shard| shard != path).collect();
     Ok(content)
+}
+
+/// Opens a regular file.
+fn open_regular(path: &Path) -> io::Result<File> {
+    // Checked before opening, since opening a named pipe waits for a writer.
+    if fs::metadata(path)?.is_file() {
+        return File::open(path);
+    }
+    Err(io::Error::other("not a regular file"))
 }
 
 /// Reads an SDZ file.

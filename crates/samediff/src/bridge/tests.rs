@@ -296,6 +296,19 @@ fn shards_make_one_model() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn a_shard_that_is_not_a_regular_file_is_refused_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] =
+        [0, 1].map(|index| folder.path().join(format!("m.shard{index}-of-2.sdnb")));
+    std::fs::write(&first, sdnb_file(Vec::new(), &[])).unwrap();
+    std::os::unix::fs::symlink("/dev/null", &second).unwrap();
+    let error = import(&first).unwrap_err().to_string();
+    assert!(error.contains("not a regular file"), "{error}");
+    assert!(error.contains("m.shard1-of-2.sdnb"), "{error}");
+}
+
 #[test]
 fn safetensors_come_back_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
