@@ -86,9 +86,10 @@ impl EmbeddedPlan {
     ///
     /// Any error due to damage in the parts of the model that are read;
     /// [`ErrorKind::InvalidMessage`] if the model breaks the wire format, the size of a tensor's
-    /// data doesn't match its type and shape, or an initializer has the name of another one that is
-    /// moved out, which a safetensors file can't represent; [`ErrorKind::Uncuttable`] if the model
-    /// without its initializers, as JSON, exceeds the 100 MB that readers accept as a header.
+    /// data doesn't match its type and shape, the data of a tensor is in another file, or an
+    /// initializer has the name of another one that is moved out, which a safetensors file can't
+    /// represent; [`ErrorKind::Uncuttable`] if the model without its initializers, as JSON, exceeds
+    /// the 100 MB that readers accept as a header.
     pub fn new(
         model: MessageReader,
         target: impl Into<PathBuf>,
@@ -101,7 +102,7 @@ impl EmbeddedPlan {
         // The content of compiled nodes stays in the header.
         let (mut leaving, _) = choose(&model, options, leaves)?;
         let contexts = Contexts::default();
-        check_names(&model, &leaving, options)?;
+        check_tensors(&model, &leaving, options)?;
         // Offsets are relative to the end of the header, since the header's size isn't known yet.
         let mut file = DataFile {
             name,
@@ -193,8 +194,9 @@ fn leaves(_: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> 
 }
 
 /// Fails if an initializer has the name of another one that is moved out. Readers take the data of
-/// both from the file's tensor with this name, even if the header has data for one of them.
-fn check_names(
+/// both from the file's tensor with this name, even if the header has data for one of them. Also
+/// fails if the data of a tensor is in another file, since readers look for it in this file.
+fn check_tensors(
     model: &MessageReader,
     leaving: &[Leaving],
     options: &ExternalOptions,
@@ -206,7 +208,7 @@ fn check_names(
     walk(model, model.total_size(), options.max_depth, &mut names)
 }
 
-/// A visitor for [`check_names`].
+/// A visitor for [`check_tensors`].
 struct Names<'a> {
     /// Offsets in the model of the tensors that are moved out, by name.
     starts: HashMap<&'a str, u64>,
@@ -220,6 +222,10 @@ impl Visitor for Names<'_> {
         place: &Place<'_>,
         _: &mut Cursor<'_>,
     ) -> Result<()> {
+        if tensor.is_external {
+            let error = tensor.invalid("its data is in another file, but one must contain it all");
+            return Err(error.at_path(place.path()));
+        }
         let moved = self.starts.get(tensor.name.as_str());
         if moved.is_none_or(|&start| start == tensor.range.start) || !place.is_embedded() {
             return Ok(());

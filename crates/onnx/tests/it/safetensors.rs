@@ -15,8 +15,8 @@ use proto_splitter_onnx::{OnnxFormat, OnnxOptions, OnnxSource, OnnxSplitter};
 use safetensors::SafeTensors;
 
 use crate::support::{
-    FLOAT, STRING, branch, bytes_of, everywhere, model, noise, of_initializers, open, raw, whole,
-    write,
+    FLOAT, STRING, branch, bytes_of, everywhere, external, model, noise, of_initializers, open,
+    raw, whole, write,
 };
 
 static FORMATS: Registry = Registry::new(&[&OnnxFormat]);
@@ -415,4 +415,27 @@ fn tensors_whose_name_is_taken_get_numbers_in_a_safetensors_file() {
     let mut names = listed.names();
     names.sort_unstable();
     assert_eq!(names, ["__metadata__#2", "w", "w#2", "w#3", "w#4"]);
+}
+
+#[test]
+fn a_model_with_data_in_another_file_is_not_embedded() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("data"), noise(1, 5000)).unwrap();
+    let tensor = external("t", 5000, &[("location", "data")]);
+    let model = write(folder.path(), &of_initializers(vec![tensor]));
+    let target = folder.path().join("m.safetensors");
+    let write = |keep| {
+        let model = OnnxSource::open(&model, &OnnxOptions::new().keep_external(keep)).unwrap();
+        model.write(&target, Form::Embedded, &ExternalOptions::new())
+    };
+    let error = write(true).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidMessage, "{error}");
+    let line = error.to_string();
+    assert!(line.contains("its data is in another file"), "{line}");
+    assert!(!target.exists());
+    write(false).unwrap();
+    assert_eq!(
+        bytes_of(&extract(&target).unwrap()),
+        bytes_of(&open(&model).unwrap())
+    );
 }
