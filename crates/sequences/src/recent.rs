@@ -35,7 +35,7 @@ impl<T: Costly> Recent<T> {
         }
     }
 
-    /// Returns the part with this index, which has `size` bytes. If the part isn't cached, calls
+    /// Returns the part with this index, which takes `size` bytes. If the part isn't cached, calls
     /// `make`. Other threads that need the same part wait for it, but different parts can be made
     /// at the same time.
     pub(crate) fn get_or_make(
@@ -65,6 +65,12 @@ impl<T: Costly> Recent<T> {
     /// memory.
     pub(crate) fn is_settled(&self, index: usize) -> bool {
         lock(&self.settled).contains_key(&index)
+    }
+
+    /// Returns the total size of the parts that take memory, in bytes.
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> u64 {
+        lock(&self.recent).iter().map(|(_, size, _)| size).sum()
     }
 
     fn slot(&self, index: usize, size: u64) -> Slot<T> {

@@ -84,6 +84,13 @@ impl Placed {
     fn count(&self) -> u64 {
         self.chunk.header.num_records
     }
+
+    /// Returns the size of the decoded chunk in memory, in bytes: that of its records, and of the
+    /// offsets at which they end. Records without bytes take memory, too.
+    fn memory(&self) -> u64 {
+        let ends = self.count().saturating_mul(size_of::<usize>() as u64);
+        self.size().saturating_add(ends)
+    }
 }
 
 /// The number of records that have been found in a file, and the end of the last chunk that
@@ -287,7 +294,7 @@ impl Records {
             let message = "there is no such chunk of records";
             return Err(Error::new(ErrorKind::Record, message));
         };
-        self.kept.get_or_make(index, placed.size(), || {
+        self.kept.get_or_make(index, placed.memory(), || {
             self.decode(placed)
                 .map_err(|error| error.context(Self::numbers(placed)))
         })
@@ -488,4 +495,27 @@ fn hop<I: Input>(cursor: &mut WireCursor<I>, number: u64) -> Result<()> {
 fn too_large() -> Error {
     let message = "the records claim more bytes than a file can have";
     Error::new(ErrorKind::Record, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use record_file::RecordWriter;
+
+    use super::*;
+
+    #[test]
+    fn records_without_bytes_are_kept_only_while_their_offsets_fit_in_the_cache() {
+        const COUNT: u64 = 1000;
+        let mut writer = RecordWriter::with_defaults(Vec::new());
+        for _ in 0..COUNT {
+            writer.write_record(b"").unwrap();
+        }
+        let file = writer.finish().unwrap();
+        let mut records = Records::new(Arc::new(file)).unwrap();
+        assert_eq!(records.find(u64::MAX).unwrap().records, COUNT);
+        for index in 0..records.chunks.len() {
+            records.decoded(index).unwrap();
+        }
+        assert!(records.kept.size() >= COUNT * size_of::<usize>() as u64);
+    }
 }
