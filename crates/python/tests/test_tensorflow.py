@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from proto_splitter.tensorflow import _capture
+from proto_splitter.tensorflow import _capture, _places
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,32 @@ def test_a_constant_is_saved_as_one_element_if_all_elements_have_the_same_bytes(
     # The array is compared in several steps.
     monkeypatch.setattr(_capture, "_STEP", 2 * array.itemsize)
     assert _capture.is_uniform(array) is expected
+
+
+@pytest.mark.parametrize("link", ["assets", "assets.extra"])
+def test_a_model_is_not_saved_over_the_files_of_another_model_behind_a_link(
+    tmp_path: Path, link: str
+) -> None:
+    def made(content: str) -> str:
+        folder = tmp_path / content
+        (folder / link).mkdir(parents=True)
+        (folder / link / "constants").write_text(content)
+        (folder / "saved_model.pb").write_text(content)
+        return str(folder)
+
+    shared, place = tmp_path / "shared", tmp_path / "place"
+    shared.mkdir()
+    place.mkdir()
+    (place / link).symlink_to(shared)
+    (shared / "constants").write_text("first")
+    with pytest.raises(FileExistsError, match="another model may use this file"):
+        _places.move_model(made("second"), str(place))
+    assert (shared / "constants").read_text() == "first"
+    assert not (place / "saved_model.pb").exists()
+    # The same file may be written again.
+    _places.move_model(made("first"), str(place))
+    assert (shared / "constants").read_text() == "first"
+    assert (place / "saved_model.pb").read_text() == "first"
 
 
 AUTO = """

@@ -6,6 +6,8 @@ Local files aren't accessed through TensorFlow, so that errors are the usual ``O
 from __future__ import annotations
 
 import contextlib
+import errno
+import filecmp
 import os
 import shutil
 from collections.abc import Callable
@@ -149,8 +151,20 @@ def _files_of_model(source: str) -> list[str]:
 
 
 def move_model(source: str, target: str) -> list[str]:
-    """Moves a model's files to a local folder, ``saved_model.pb`` last. Returns their names."""
+    """Moves a model's files to a local folder, ``saved_model.pb`` last. Returns their names.
+
+    Raises:
+        FileExistsError: If a different file would be replaced in a folder to which a link leads.
+            Nothing is moved then.
+    """
     names = _files_of_model(source)
+    for name in names:
+        to = os.path.join(target, name)
+        if is_linked(target, name) and os.path.exists(to):
+            # The same contents, as those of a model that is saved again, lose nothing.
+            if not filecmp.cmp(os.path.join(source, name), to, shallow=False):
+                why = "another model may use this file, since a link leads to its folder"
+                raise FileExistsError(errno.EEXIST, why, to)
     for name in names:
         to = os.path.join(target, name)
         os.makedirs(os.path.dirname(to), exist_ok=True)
