@@ -229,9 +229,16 @@ impl TransferReceiver {
         self.step(py, |receiver| Ok(receiver.chunks()))
     }
 
-    /// Writes the received message to a file.
-    fn write_file(&self, py: Python<'_>, target: PathBuf, force: bool) -> PyResult<u64> {
-        let receiver = self.take(py)?;
+    /// Writes the received message to a file. `message` is the full name of its type, if only one
+    /// type is accepted.
+    fn write_file(
+        &self,
+        py: Python<'_>,
+        target: PathBuf,
+        force: bool,
+        message: Option<&str>,
+    ) -> PyResult<u64> {
+        let receiver = self.take(py, message)?;
         let name = target.display().to_string();
         let written = detached(py, Some(&name), None, |_| {
             Ok(receiver.write_file(&target, force))
@@ -241,8 +248,9 @@ impl TransferReceiver {
 
     /// Returns a reader for the received message, which is merged while it is read.
     fn merged(&self, py: Python<'_>, arguments: MergeArguments) -> PyResult<MergedReader> {
-        let receiver = self.take(py)?;
         let options = arguments.reading(py)?;
+        let message = options.get_descriptor().map(|message| message.full_name());
+        let receiver = self.take(py, message)?;
         let merged = detached(py, None, None, |_| {
             let merged = |reader| MergedReader::of(reader, &options);
             Ok(whole(receiver, &options).and_then(merged))
@@ -257,7 +265,7 @@ impl TransferReceiver {
         message: Option<&str>,
         schema: Option<&[u8]>,
     ) -> PyResult<Handle> {
-        let receiver = self.take(py)?;
+        let receiver = self.take(py, message)?;
         let options = opening(py, &receiver.begin().message_type, message, schema)?;
         let open = detached(py, None, None, |_| {
             let open = |reader| formats::ALL.open_reader(reader, &options);
@@ -276,8 +284,11 @@ impl TransferReceiver {
         schema: Option<&[u8]>,
     ) -> PyResult<Option<Handle>> {
         let arriving = self.step(py, |receiver| {
-            let name = receiver.begin().message_type.clone();
-            Ok(receiver.handle()?.map(|file| (name, file)))
+            let Some(file) = receiver.handle()? else {
+                return Ok(None);
+            };
+            check_type(receiver, message)?;
+            Ok(Some((receiver.begin().message_type.clone(), file)))
         })?;
         let Some((name, file)) = arriving else {
             return Ok(None);
@@ -324,9 +335,30 @@ impl TransferReceiver {
         done.map_err(|error| refused(py, &error))
     }
 
-    fn take(&self, py: Python<'_>) -> PyResult<Box<Receiver>> {
-        let taken_out = py.detach(|| self.lock().take());
-        taken_out.ok_or_else(|| refused(py, &taken()))
+    /// Takes the receiver out. Fails, and leaves it, if the message doesn't have the type
+    /// `expected`.
+    fn take(&self, py: Python<'_>, expected: Option<&str>) -> PyResult<Box<Receiver>> {
+        let taken_out = py.detach(|| {
+            let mut held = self.lock();
+            if let Some(receiver) = held.as_ref() {
+                check_type(receiver, expected)?;
+            }
+            held.take().ok_or_else(taken)
+        });
+        taken_out.map_err(|error| refused(py, &error))
+    }
+}
+
+/// Fails if the message isn't of the type `expected`. The receiver's own options may accept other
+/// types, since a receiver is made before it is known which call completes its transfer.
+fn check_type(receiver: &Receiver, expected: Option<&str>) -> proto_splitter::Result<()> {
+    let found = &receiver.begin().message_type;
+    match expected {
+        Some(expected) if expected != found => {
+            let message = format!("the message has type {found:?}, but {expected} is expected");
+            Err(Error::new(ErrorKind::InvalidMessage, message))
+        }
+        _ => Ok(()),
     }
 }
 

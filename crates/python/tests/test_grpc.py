@@ -14,6 +14,7 @@ from typing import Any
 import proto_splitter as ps
 import pytest
 from conftest import Tree
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 grpc = pytest.importorskip("grpc")
 
@@ -165,6 +166,47 @@ def test_what_came_of_a_response_is_not_sent_again(
     rest = list(stub.Get(pending.token))
     assert len(rest) < len(frames)
     assert psg.receive(rest, Tree, pending=pending) == large()
+
+
+def test_a_message_of_another_type_is_refused_also_if_its_transfer_was_kept(
+    tmp_path: Path,
+) -> None:
+    # These bytes are a message of both types.
+    sent, name = list(psg.frames(Tree(name="x"))), "google.protobuf.FileDescriptorProto"
+    refused = pytest.raises(ps.FormatError, match=f'has type "test.Tree", but {name} is expected')
+    with refused:
+        psg.receive(sent, FileDescriptorProto, pending=psg.Pending())
+    with refused:
+        psg.receive_open(sent, name, pending=psg.Pending())
+    with refused:
+        psg.receive_arriving(sent, name, pending=psg.Pending())
+    path = tmp_path / "message.pb"
+    with refused:
+        psg.receive_file(sent, path, message_type=name, pending=psg.Pending())
+    assert not path.exists()
+
+    async def again() -> Any:
+        for frame in sent:
+            yield frame
+
+    with refused:
+        asyncio.run(aio.receive(again(), FileDescriptorProto, pending=psg.Pending()))
+    with refused:
+        asyncio.run(aio.receive_file(again(), path, message_type=name, pending=psg.Pending()))
+    assert not path.exists()
+
+    # A session that a method for one type has begun is continued at a method for another type.
+    inbox, most = psg.Inbox(), 1 << 20
+    whole = Tree(name="x")
+    whole.by_key["x"].data = bytes(3 * most)
+    kept = list(psg.frames(whole, session=b"one", max_chunk_size=most))
+    with pytest.raises(OSError, match="broke off in chunk"):
+        psg.receive(kept[:2], Tree, inbox=inbox)
+    rest = psg.frames(
+        whole, token=inbox.token(TOKEN(session=b"one")), session=b"one", max_chunk_size=most
+    )
+    with refused:
+        psg.receive(rest, FileDescriptorProto, inbox=inbox)
 
 
 class Cutter:

@@ -246,7 +246,7 @@ def receive_file(
         return Pending(message_type=message_type, max_message_size=max_message_size, folder=folder)
 
     def take(pending: Pending) -> int:
-        return pending.file(target, force)
+        return pending.file(target, force, message_type)
 
     return _received(frames, make, take, context, pending, inbox, idle_timeout, timeout, progress)
 

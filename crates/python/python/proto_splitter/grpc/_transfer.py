@@ -226,8 +226,8 @@ class Pending:
         _messages.parse_into(message, _messages.Window.of(merged, None))
         return message
 
-    def file(self, target: str | os.PathLike[str], force: bool) -> int:
-        return self._native.write_file(os.fspath(target), force)
+    def file(self, target: str | os.PathLike[str], force: bool, message_type: str | None) -> int:
+        return self._native.write_file(os.fspath(target), force, message_type)
 
     def open(self, message: str | None, schema: bytes | None) -> File:
         return File(self._native.handle(message, schema), "a transfer")

@@ -168,7 +168,10 @@ async def receive_file(
     def make() -> Pending:
         return Pending(message_type=message_type, max_message_size=max_message_size, folder=folder)
 
-    return await _received(frames, make, lambda one: one.file(target, force), **options)
+    def take(pending: Pending) -> int:
+        return pending.file(target, force, message_type)
+
+    return await _received(frames, make, take, **options)
 
 
 async def receive_open(
