@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use proto_splitter::path::PathQuery;
 use proto_splitter::{Opened, Result, member_names};
-use proto_splitter_columns::arrow_array::RecordBatchReader;
 use proto_splitter_columns::arrow_array::ffi::FFI_ArrowSchema;
 use proto_splitter_columns::arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use proto_splitter_columns::arrow_schema::{SchemaRef, TimeUnit};
+use proto_splitter_columns::arrow_array::{RecordBatch, RecordBatchReader};
+use proto_splitter_columns::arrow_schema::{ArrowError, SchemaRef, TimeUnit};
 use proto_splitter_columns::{TableOptions, TableStream};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -62,9 +63,45 @@ impl Table {
         let (open, query) = (Arc::clone(&self.open), self.query.clone());
         let stream = TableStream::new(open, query, member_names(), self.options.clone());
         let stream = stream.map_err(|error| raise(py, &error, None))?;
-        let stream: Box<dyn RecordBatchReader + Send> = Box::new(stream);
+        let stream: Box<dyn RecordBatchReader + Send> = Box::new(Detached(stream));
         let stream = FFI_ArrowArrayStream::new(stream);
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    }
+}
+
+/// A stream that releases the GIL while it waits for a batch. Some libraries hold the GIL while they
+/// read a stream, but the threads that make the batches need the GIL if the source is a Python
+/// object, and so does the thread that receives a message which is still arriving.
+struct Detached(TableStream);
+
+impl Iterator for Detached {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // SAFETY: This may be called at any time. It returns null in a thread that isn't known to the
+        // interpreter, so doesn't hold the GIL.
+        if unsafe { ffi::PyGILState_GetThisThreadState() }.is_null() {
+            return self.0.next();
+        }
+        // PyO3 doesn't know whether other code has released the GIL in this thread, so it isn't used
+        // here. The interpreter knows.
+        // SAFETY: The interpreter exists, since it knows this thread.
+        let state = unsafe { ffi::PyGILState_Ensure() };
+        // SAFETY: This thread holds the GIL now.
+        let thread = unsafe { ffi::PyEval_SaveThread() };
+        let next = self.0.next();
+        // SAFETY: These revert the previous two calls, which were made in the same thread.
+        unsafe {
+            ffi::PyEval_RestoreThread(thread);
+            ffi::PyGILState_Release(state);
+        }
+        next
+    }
+}
+
+impl RecordBatchReader for Detached {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
     }
 }
 

@@ -425,6 +425,46 @@ sys.exit("the file was written")
     assert [path.name for path in tmp_path.iterdir()] == ["big.pb"]
 
 
+HOLDING = """
+import ctypes, sys
+import proto_splitter as ps
+
+# A function of this type keeps the interpreter's lock while it runs.
+call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Stream(ctypes.Structure):
+    _fields_ = [("get_schema", call), ("get_next", call)]
+
+
+pointer = ctypes.pythonapi.PyCapsule_GetPointer
+pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+source, name, schema = sys.argv[1:]
+with ps.open(open(source, "rb"), name, bytes.fromhex(schema)) as file:
+    capsule = file.table("children[*]", ["name"]).__arrow_c_stream__()
+    stream = pointer(capsule, b"arrow_array_stream")
+    array = (ctypes.c_int64 * 10)()
+    assert Stream.from_address(stream).get_next(stream, ctypes.addressof(array)) == 0
+    print(array[0])
+"""
+
+
+def test_a_table_of_a_file_object_is_read_by_a_library_that_holds_the_lock(
+    tmp_path: Path,
+) -> None:
+    source = tmp_path / "big.pb"
+    source.write_bytes(large(8).SerializeToString())
+    name, schema = _messages.schema_of(Tree)
+    ran = subprocess.run(
+        [sys.executable, "-c", HOLDING, str(source), name, schema.hex()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "8\n"
+
+
 def test_a_notebook_shows_a_tree_as_a_page(tmp_path: Path) -> None:
     graph = tmp_path / "graph.pb"
     graph.write_bytes(b"\x0a\x06\x0a\x04<&\">")
