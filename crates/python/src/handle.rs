@@ -353,6 +353,13 @@ fn fields(
 fn scalar<'py>(py: Python<'py>, kind: &Kind, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let cut = || PyValueError::new_err("the number is truncated");
     let varint = || decode_varint(bytes).map(|(value, _)| value).ok_or_else(cut);
+    // Bits beyond the lower 32 are dropped, as protobuf parsers do.
+    let low = || {
+        varint().map(|value| {
+            let [a, b, c, d, ..] = value.to_le_bytes();
+            u32::from_le_bytes([a, b, c, d])
+        })
+    };
     let four = || <[u8; 4]>::try_from(bytes).map_err(|_| cut());
     let eight = || <[u8; 8]>::try_from(bytes).map_err(|_| cut());
     Ok(match kind {
@@ -367,12 +374,13 @@ fn scalar<'py>(py: Python<'py>, kind: &Kind, bytes: &[u8]) -> PyResult<Bound<'py
         Kind::Sfixed32 => i32::from_le_bytes(four()?).into_pyobject(py)?.into_any(),
         Kind::Fixed64 => u64::from_le_bytes(eight()?).into_pyobject(py)?.into_any(),
         Kind::Sfixed64 => i64::from_le_bytes(eight()?).into_pyobject(py)?.into_any(),
-        Kind::Uint32 | Kind::Uint64 => varint()?.into_pyobject(py)?.into_any(),
-        Kind::Int32 | Kind::Int64 | Kind::Enum(_) => {
-            varint()?.cast_signed().into_pyobject(py)?.into_any()
-        }
+        Kind::Uint32 => low()?.into_pyobject(py)?.into_any(),
+        Kind::Uint64 => varint()?.into_pyobject(py)?.into_any(),
+        Kind::Int32 | Kind::Enum(_) => low()?.cast_signed().into_pyobject(py)?.into_any(),
+        Kind::Int64 => varint()?.cast_signed().into_pyobject(py)?.into_any(),
         Kind::Sint32 | Kind::Sint64 => {
-            let value = varint()?;
+            let is_short = matches!(kind, Kind::Sint32);
+            let value: u64 = if is_short { low()?.into() } else { varint()? };
             let value = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
             value.into_pyobject(py)?.into_any()
         }

@@ -16,7 +16,8 @@ from typing import Any
 
 import proto_splitter as ps
 import pytest
-from conftest import Tree
+from conftest import F, Tree
+from google.protobuf import descriptor_pb2
 
 
 @pytest.fixture
@@ -286,6 +287,31 @@ def test_threads_share_a_file(split: Path) -> None:
         for thread in threads:
             thread.join()
     assert sorted(map(str, found)) == sorted(f"element {n}" for n in range(5) for _ in range(4))
+
+
+def test_numbers_of_32_bits_lose_the_bits_that_protobuf_drops() -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="numbers.proto", package="test", syntax="proto3")
+    kind = file.enum_type.add(name="Kind")
+    kind.value.add(name="NONE", number=0)
+    message = file.message_type.add(name="Numbers")
+    kinds = [F.TYPE_INT32, F.TYPE_UINT32, F.TYPE_SINT32, F.TYPE_ENUM, F.TYPE_INT64, F.TYPE_SINT64]
+    for number, one in enumerate(kinds, 1):
+        field = message.field.add(name=f"n{number}", number=number, type=one)
+        field.label = F.LABEL_OPTIONAL
+        if one == F.TYPE_ENUM:
+            field.type_name = ".test.Kind"
+    schema = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+    low, high = (1 << 32) - 1, 1 << 32
+    expected = {
+        # The bytes are those of the number 4294967295 and of the number 4294967301.
+        b"\xff\xff\xff\xff\x0f": [-1, low, -(1 << 31), -1, low, -(1 << 31)],
+        b"\x85\x80\x80\x80\x10": [5, 5, -3, 5, high + 5, -(high // 2) - 3],
+    }
+    for value, numbers in expected.items():
+        data = b"".join(bytes([number << 3]) + value for number in range(1, len(kinds) + 1))
+        with ps.open(data, "test.Numbers", schema) as opened:
+            found = [opened.get(f"n{number}") for number in range(1, len(kinds) + 1)]
+        assert found == numbers
 
 
 def test_reports_are_those_of_the_command(split: Path, tree: Any, tmp_path: Path) -> None:
