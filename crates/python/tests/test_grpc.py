@@ -168,6 +168,29 @@ def test_what_came_of_a_response_is_not_sent_again(
     assert psg.receive(rest, Tree, pending=pending) == large()
 
 
+def test_the_progress_of_a_receiver_is_of_all_bytes() -> None:
+    told: list[tuple[int, int]] = []
+    sent = frames()
+    total = sent[0].begin.chunk_bytes
+
+    def tell(done: int, whole: int) -> None:
+        told.append((done, whole))
+
+    assert psg.receive(sent, Tree, progress=tell) == large()
+    assert {whole for _, whole in told} == {total}
+    assert told[0][0] < told[1][0] < total and told[-1][0] == total
+
+    # A resumed transfer continues with the bytes that were kept.
+    pending = psg.Pending()
+    with pytest.raises(OSError, match="broke off in chunk"):
+        psg.receive(sent[:6], Tree, pending=pending)
+    assert pending.chunks[0] > 1
+    rest = psg.frames(large(), token=pending.token, max_chunk_size=1 << 20)
+    told.clear()
+    assert psg.receive(rest, Tree, pending=pending, progress=tell) == large()
+    assert told[0][0] > 1 << 20 and told[-1] == (total, total)
+
+
 def test_a_message_of_another_type_is_refused_also_if_its_transfer_was_kept(
     tmp_path: Path,
 ) -> None:

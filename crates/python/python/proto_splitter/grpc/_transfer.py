@@ -171,7 +171,8 @@ class Pending:
         )
         self._lock = threading.Lock()
         self._turn = 0
-        self._done = 0
+        #: The size of the complete chunks, of all received bytes, and of all chunks, in bytes.
+        self._kept = self._done = self._total = 0
         #: The time at which the last frame arrived; before the first frame, the transfer's start.
         self.touched = time.monotonic()
 
@@ -190,7 +191,8 @@ class Pending:
         with self._lock:
             self._native.break_off()
             self._turn += 1
-            self._done = 0
+            # An incomplete chunk is discarded.
+            self._done = self._kept
             self.touched = time.monotonic()
             return self._turn
 
@@ -200,9 +202,21 @@ class Pending:
             self._check(turn)
             self.touched = time.monotonic()
             self._native.push(data)
+            self._count(frame)
+            now = min(self._done, self._total), self._total
         if progress is not None:
-            self._done += sum(piece.zstd_size or len(piece.content) for piece in frame.data)
-            progress(self._done, max(self._done, frame.begin.chunk_bytes))
+            progress(*now)
+
+    def _count(self, frame: Any) -> None:
+        if frame.HasField("begin"):
+            self._total = frame.begin.chunk_bytes
+            if not frame.begin.first_chunk:
+                self._kept = self._done = 0
+        for piece in frame.data:
+            self._done += piece.zstd_size or len(piece.content)
+            # Only the last piece of a chunk has a checksum.
+            if piece.HasField("crc32c"):
+                self._kept = self._done
 
     def end(self, turn: int) -> None:
         with self._lock:
