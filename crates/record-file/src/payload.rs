@@ -441,8 +441,14 @@ impl Window {
             // A stream can't go back to earlier bytes.
             return Err(Fault::ends_inside(chunk, self.end()));
         }
-        // Never reads beyond the chunk's data: a stream can't go back to the bytes after the data.
-        let wanted = (payload_end(at, left) - at).min(WINDOW - at % BLOCK);
+        // A stream can't go back, so it is never read beyond the chunk's data, nor beyond a block
+        // header that isn't checked yet.
+        let most = match (input.goes_back(), is_boundary(at)) {
+            (true, _) => WINDOW - at % BLOCK,
+            (false, true) => BLOCK_HEADER,
+            (false, false) => BLOCK - at % BLOCK,
+        };
+        let wanted = (payload_end(at, left) - at).min(most);
         // `wanted` is at most WINDOW, so it fits in a `usize`.
         self.bytes.resize(usize::try_from(wanted).unwrap_or(0), 0);
         self.begin = at;

@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use record_file::{
-    Compression, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordPosition, RecordReader,
-    RecordWriter, WriterOptions,
+    Compression, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordInput, RecordPosition,
+    RecordReader, RecordWriter, WriterOptions,
 };
 
 use crate::support::frame::{self, Frame, hash};
@@ -114,6 +114,48 @@ fn valid_block_headers_of_another_chunk_are_believed_only_as_far_as_they_go() {
                 .any(|region| (region.0..region.1).contains(at))
         });
         assert!(read.into_iter().eq(kept), "{what}");
+    }
+}
+
+/// Returns the lengths of the records that recovery finds, and the regions that it skips.
+fn recovered<I: RecordInput>(reader: RecordReader<I>) -> (Vec<usize>, Vec<(u64, u64)>) {
+    let regions = Regions::default();
+    let seen = Arc::clone(&regions);
+    let mut reader = reader.on_damage(move |region| {
+        seen.lock().unwrap().push((region.begin, region.end));
+        true
+    });
+    let mut lens = Vec::new();
+    while let Some(record) = reader.read_record().unwrap() {
+        lens.push(record.len());
+    }
+    let regions = regions.lock().unwrap().clone();
+    (lens, regions)
+}
+
+#[test]
+fn a_stream_recovers_from_a_wrong_block_header_inside_a_chunk_as_a_file_does() {
+    let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+    for (len, seed) in [(10, 1), (400_000, 2), (30, 3)] {
+        writer
+            .write_record_alone(&noise(len, seed), Compression::None)
+            .unwrap();
+    }
+    let good = writer.finish().unwrap();
+    let block = 2 << 16;
+    let mut flipped = good.clone();
+    flipped[block] ^= 1;
+    // This header says that another chunk ends inside the block.
+    let mut of_another = good;
+    block_header(&mut of_another, block, 1000, 30_000);
+    for bad in [flipped, of_another] {
+        let options = ReaderOptions::new();
+        for options in [options, options.stream_from(0), options.threads(2)] {
+            let expected = recovered(RecordReader::new(&bad, options));
+            assert_eq!(expected.0, [10, 30]);
+            let streamed = recovered(RecordReader::from_read(&bad[..], options));
+            assert_eq!(streamed, expected, "{options:?}");
+        }
     }
 }
 
