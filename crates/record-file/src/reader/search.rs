@@ -3,7 +3,7 @@ use std::cmp::Ordering;
 
 use super::RecordReader;
 use crate::chunk::Chunk;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::fault::Fault;
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
@@ -192,6 +192,10 @@ impl<S: ReadAt> RecordReader<S> {
         match self.load() {
             Ok(true) => {}
             Ok(false) => return Ok((Judged::Unordered, u64::MAX)),
+            // The wanted record may be in a chunk that is too large.
+            Err(fault) if fault.error.kind() == ErrorKind::LimitExceeded => {
+                return Err(fault.error);
+            }
             Err(fault) => return Ok((Judged::Unordered, self.past(at, fault)?)),
         }
         let Some(loaded) = &self.loaded else {

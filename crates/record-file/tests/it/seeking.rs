@@ -219,3 +219,18 @@ fn search_passes_over_what_it_cannot_compare() {
         }
     }
 }
+
+#[test]
+fn search_does_not_pass_over_a_chunk_that_is_too_large() {
+    let bytes = numbers(0..100, 1 << 20);
+    for threads in [0, 2] {
+        let options = ReaderOptions::new().threads(threads).max_chunk_memory(300);
+        let mut reader = RecordReader::new(&bytes, options);
+        for target in [0, 77, 100] {
+            let error = reader
+                .search(|record| value(record).cmp(&target).into())
+                .unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+        }
+    }
+}
