@@ -173,25 +173,40 @@ impl<S: ReadAt> RecordReader<S> {
     /// ```
     pub fn seek_back(&mut self) -> Result<bool> {
         self.last = None;
-        if self.index > 0 && self.passed.take().is_some() {
-            self.index -= 1;
-            return Ok(true);
-        }
-        if self.index > 0 && self.loaded.is_none() && !self.load_record()? {
+        let mut end = self.begin;
+        // If the chunk is damaged, the previous record is in an earlier chunk.
+        if self.index > 0
+            && self.loaded.is_none()
+            && self.passed.is_none()
+            && let Err(fault) = self.go_into()
+            && !self.recover(fault)?
+        {
             return Ok(false);
         }
         if self.index > 0 {
+            self.passed = None;
             self.index -= 1;
             return Ok(true);
         }
-        let mut end = self.begin;
         while end > 0 {
             match self.last_chunk_with_records(end) {
                 Ok((start, None)) => end = start,
                 Ok((_, Some(chunk))) => {
                     let index = chunk.header.num_records - 1;
-                    self.seek(RecordPosition::new(chunk.begin, index))?;
-                    return Ok(self.begin == chunk.begin);
+                    self.unload();
+                    self.begin = chunk.begin;
+                    self.index = usize::try_from(index).unwrap_or(usize::MAX);
+                    if self.index > 0
+                        && let Err(fault) = self.go_into()
+                    {
+                        // The chunk is damaged, so the previous record is in an earlier chunk.
+                        if !self.recover(fault)? {
+                            return Ok(false);
+                        }
+                        end = chunk.begin;
+                        continue;
+                    }
+                    return Ok(true);
                 }
                 Err((begin, fault)) => {
                     // When the reader moves backwards, unreadable chunks are skipped only with

@@ -177,3 +177,19 @@ fn buckets_of_fields_that_are_not_wanted_are_not_even_looked_at() {
     let mut whole = RecordReader::new(&file[..], ReaderOptions::new());
     assert!(whole.read_record().unwrap_err().is_corrupt());
 }
+
+#[test]
+fn one_can_go_back_to_the_last_record_with_another_projection() {
+    let records = [b"\x08\x07\x12\x01a", b"\x08\x09\x12\x01b"];
+    for threads in [0, 2] {
+        let file = write(&records, WriterOptions::new());
+        let mut reader = RecordReader::new(file, ReaderOptions::new().threads(threads));
+        for record in records {
+            assert_eq!(reader.read_record().unwrap(), Some(&record[..]));
+        }
+        reader.set_field_projection(FieldProjection::none().field(&[1]));
+        assert!(reader.seek_back().unwrap());
+        assert_eq!(reader.read_record().unwrap(), Some(&b"\x08\x09"[..]));
+        assert_eq!(reader.read_record().unwrap(), None);
+    }
+}

@@ -224,6 +224,29 @@ fn seeking_finds_records_after_an_unsupported_chunk_in_the_same_block() {
 }
 
 #[test]
+fn going_back_passes_over_a_damaged_chunk_with_several_records() {
+    let mut file = frame::file(&[]);
+    let [_, damaged, after] = [b"abc", b"def", b"ghi"].map(|records| {
+        let data = [&[0, 3, 1, 1, 1][..], &records[..]].concat();
+        frame::push(&mut file, &Frame::new(b'r', 3, 3, &data))
+    });
+    file[after - 1] ^= 1;
+    let (mut reader, regions) = recovering(&file);
+    reader.seek_numeric(file.len() as u64).unwrap();
+    let mut back = Vec::new();
+    while reader.seek_back().unwrap() {
+        back.extend_from_slice(reader.read_record().unwrap().unwrap());
+        assert!(reader.seek_back().unwrap());
+    }
+    assert_eq!(back, b"ihgcba");
+    assert_eq!(*regions.lock().unwrap(), [(damaged as u64, after as u64)]);
+    // The callback can end the search for an earlier record.
+    let mut reader = RecordReader::new(&file, ReaderOptions::new()).on_damage(|_| false);
+    reader.seek_numeric(after as u64).unwrap();
+    assert!(!reader.seek_back().unwrap());
+}
+
+#[test]
 fn a_header_damaged_in_the_last_block_costs_the_rest_once() {
     let (mut file, begins) = chunks(10);
     file[begins[7] + 5] ^= 1;
