@@ -1,5 +1,6 @@
 //! Verifying a chunked file in parts: planning, running a part, and combining the results.
 
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
@@ -109,7 +110,7 @@ impl Planned {
             problems: Vec::new(),
             merge: MergeCheck::Failed,
         };
-        let mut crcs = Vec::new();
+        let (mut crcs, mut known) = (Vec::new(), HashSet::new());
         for (part, outcome) in outcomes.iter().enumerate() {
             let Outcome::Verify(read) = outcome else {
                 let message = format!("part {part}: its report doesn't describe a verification");
@@ -117,12 +118,9 @@ impl Planned {
             };
             all.records = all.records.saturating_add(read.records);
             all.bytes = all.bytes.saturating_add(read.bytes);
-            let new = read
-                .problems
-                .iter()
-                .filter(|problem| !all.problems.contains(problem));
-            let new: Vec<String> = new.cloned().collect();
-            all.problems.extend(new);
+            let problems = read.problems.iter();
+            let new = problems.filter(|problem| known.insert(problem.as_str()));
+            all.problems.extend(new.cloned());
             crcs.extend_from_slice(&read.segment_crc32cs);
         }
         if all.problems.is_empty() {
