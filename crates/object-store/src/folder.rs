@@ -216,20 +216,21 @@ fn copy_down(
     let size = reader.size()?;
     let whole = 0..size;
     reader.prefetch(std::slice::from_ref(&whole));
-    let mut file = create(target)?;
-    let mut buffer = vec![0; COPY_LEN];
-    let mut at = 0;
-    while at < size {
-        let n = reader.read_at(at, &mut buffer)?;
-        if n == 0 {
-            let message = format!("{location}: the object ends after {at} of {size} bytes");
-            return Err(Error::new(ErrorKind::Io, message));
+    create(target, |file| {
+        let mut buffer = vec![0; COPY_LEN];
+        let mut at = 0;
+        while at < size {
+            let n = reader.read_at(at, &mut buffer)?;
+            if n == 0 {
+                let message = format!("{location}: the object ends after {at} of {size} bytes");
+                return Err(Error::new(ErrorKind::Io, message));
+            }
+            file.write_all(&buffer[..n])?;
+            copied(n as u64)?;
+            at += n as u64;
         }
-        file.write_all(&buffer[..n])?;
-        copied(n as u64)?;
-        at += n as u64;
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Copies an object to a new file with a single request, for servers that don't support ranges.
@@ -244,30 +245,40 @@ fn copy_whole(location: &ObjectLocation, target: &Path, progress: &Progress) -> 
     let size = Some(got.meta.size).filter(|&size| size != UNKNOWN_SIZE);
     let meter = size.map(|size| progress.meter(size));
     let mut pieces = got.into_stream();
-    let mut file = create(target)?;
-    let mut copied = 0;
-    while let Some(piece) = runtime::wait(pieces.try_next())?.map_err(|error| failed(&error))? {
-        file.write_all(&piece)?;
-        match &meter {
-            Some(meter) => meter.advance(piece.len() as u64)?,
-            None => progress.check()?,
+    create(target, |file| {
+        let mut copied = 0;
+        while let Some(piece) = runtime::wait(pieces.try_next())?.map_err(|error| failed(&error))? {
+            file.write_all(&piece)?;
+            match &meter {
+                Some(meter) => meter.advance(piece.len() as u64)?,
+                None => progress.check()?,
+            }
+            copied += piece.len() as u64;
         }
-        copied += piece.len() as u64;
-    }
-    let Some(size) = size.filter(|&size| size != copied) else {
-        if is_open_ended {
-            tracing::warn!(
-                "{location}: the server doesn't report the object's size: {copied} bytes were received, and the rest is missing if the connection broke"
-            );
-        }
-        return Ok(());
-    };
-    let message = format!("{location}: the object ends after {copied} of {size} bytes");
-    Err(Error::new(ErrorKind::Io, message))
+        let Some(size) = size.filter(|&size| size != copied) else {
+            if is_open_ended {
+                tracing::warn!(
+                    "{location}: the server doesn't report the object's size: {copied} bytes were received, and the rest is missing if the connection broke"
+                );
+            }
+            return Ok(());
+        };
+        let message = format!("{location}: the object ends after {copied} of {size} bytes");
+        Err(Error::new(ErrorKind::Io, message))
+    })
 }
 
-fn create(target: &Path) -> Result<File> {
-    File::create_new(target).map_err(|error| lifted(error).in_file(target))
+/// Creates a file, and calls `write` to write its content. Removes the file if this fails.
+fn create(target: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
+    let mut file = File::create_new(target).map_err(|error| lifted(error).in_file(target))?;
+    let written = write(&mut file);
+    drop(file);
+    if written.is_err()
+        && let Err(error) = fs::remove_file(target)
+    {
+        tracing::warn!("{} was not removed: {error}", target.display());
+    }
+    written
 }
 
 /// Returns true if the error is a response from a server that doesn't support the request.

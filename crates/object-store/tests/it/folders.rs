@@ -69,6 +69,41 @@ fn a_copy_that_is_cancelled_says_so_and_leaves_the_last_file_out() {
 }
 
 #[test]
+fn a_copy_that_is_cancelled_leaves_no_incomplete_files() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    files(here.path());
+    let folder = Folder::new(&ObjectLocation::parse("memory:///folders/incomplete").unwrap());
+    let options = ObjectWriteOptions::new();
+    let up = folder
+        .upload(here.path(), |_| false, &options, &Progress::none())
+        .unwrap();
+    let token = CancelToken::new();
+    token.cancel();
+    let progress = Progress::none().cancelled_by(&token);
+    let error = folder.download(there.path(), &progress).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    for item in &up {
+        assert!(!there.path().join(&item.name).exists(), "{}", item.name);
+    }
+}
+
+#[test]
+fn a_copy_from_a_server_without_ranges_that_is_cancelled_leaves_no_file() {
+    let server = Server::start();
+    server.ignore_ranges();
+    server.put("object", vec![7; 3 << 20]);
+    let there = tempfile::tempdir().unwrap();
+    let location = ObjectLocation::parse(&server.url("object")).unwrap();
+    let copy = there.path().join("copy");
+    let token = CancelToken::new();
+    token.cancel();
+    let progress = Progress::none().cancelled_by(&token);
+    let error = Folder::download_one(&location, &copy, &progress).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert!(!copy.exists());
+}
+
+#[test]
 fn a_server_without_ranges_and_lengths_sends_the_object_in_one_piece() {
     let server = Server::start();
     server.ignore_ranges();
