@@ -7,8 +7,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, ListArray};
 use arrow_schema::{DataType, Field, TimeUnit};
 use prost_reflect::{
-    EnumDescriptor, ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor, Syntax,
+    EnumDescriptor, ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor,
 };
+use proto_splitter_core::schema::is_closed_enum;
 use proto_splitter_core::wire::wire_type;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -269,9 +270,8 @@ impl Planner {
 
     fn names(&mut self, values: &EnumDescriptor) -> Arc<EnumNames> {
         let names = self.enums.entry(values.full_name().to_owned());
-        let is_closed = values.parent_file().syntax() == Syntax::Proto2;
-        let names = names.or_insert_with(|| Arc::new(EnumNames::new(values, is_closed)));
-        Arc::clone(names)
+        let new = || Arc::new(EnumNames::new(values, is_closed_enum(values)));
+        Arc::clone(names.or_insert_with(new))
     }
 
     /// Adds a slot for each field that isn't a column, but is in the same oneof as a column, since

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use prost_reflect::prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, Value};
 use proto_splitter_columns::arrow_array::cast::AsArray;
 use proto_splitter_columns::arrow_array::types::{Float32Type, Int32Type, UInt32Type, UInt64Type};
@@ -10,6 +11,7 @@ use proto_splitter_columns::arrow_schema::DataType;
 use proto_splitter_columns::{Table, TableOptions};
 use proto_splitter_core::ReadOptions;
 use proto_splitter_core::path::PathQuery;
+use proto_splitter_core::schema::decode_descriptor_set;
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::wire::put_varint;
 
@@ -308,6 +310,36 @@ fn a_row_that_is_an_unknown_number_of_a_closed_enum_is_null() {
     let levels = rows_of(&message, "item[*].level", &TableOptions::new()).concat();
     let expected = [Some("HIGH"), None, Some("LOW")].map(|name| name.map(str::to_owned));
     assert_eq!(levels, expected);
+}
+
+#[test]
+fn a_number_without_a_name_is_kept_in_an_open_enum_of_an_edition() {
+    let set = "file { name: 'o.proto' syntax: 'editions' edition: EDITION_2023
+        message_type { name: 'All' field { name: 'item' number: 1 label: LABEL_REPEATED
+            type: TYPE_MESSAGE type_name: '.Item' } }
+        message_type { name: 'Item' field { name: 'level' number: 7 label: LABEL_OPTIONAL
+            type: TYPE_ENUM type_name: '.Level' } }
+        enum_type { name: 'Level' value { name: 'NONE' number: 0 } value { name: 'LOW' number: 1 } } }";
+    let descriptor = DescriptorPool::global()
+        .get_message_by_name("google.protobuf.FileDescriptorSet")
+        .unwrap();
+    let set = DynamicMessage::parse_text_format(descriptor, set).unwrap();
+    let pool = decode_descriptor_set(&set.encode_to_vec()).unwrap();
+    let all = pool.get_message_by_name("All").unwrap();
+    let mut message = Vec::new();
+    for item in [&b"\x38\x01\x38\x07"[..], b"\x38\x01"] {
+        put_field(&mut message, 1, item);
+    }
+    let view = MessageView::of_plain(&message, ReadOptions::new().descriptor(all)).unwrap();
+    let query = PathQuery::parse("item[*]", view.descriptor()).unwrap();
+    let table = Table::new(view, &query, &[], &TableOptions::new()).unwrap();
+    let mut levels = Vec::new();
+    let read = table.for_each_batch(|batch| {
+        levels.extend((0..batch.num_rows()).flat_map(|row| cells(&batch, row)));
+        Ok(())
+    });
+    read.unwrap();
+    assert_eq!(levels, ["7", "LOW"].map(|name| Some(name.to_owned())));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use prost_reflect::{
     DescriptorPool, DynamicMessage, EnumDescriptor, FileDescriptor, Kind, MessageDescriptor,
     ServiceDescriptor, Syntax, Value,
 };
+use proto_splitter::schema::is_closed_enum;
 
 use crate::text;
 
@@ -278,8 +279,7 @@ impl Printer {
     fn enumeration(&mut self, values: &EnumDescriptor, proto: &EnumDescriptorProto) {
         self.open(format_args!("enum {}", values.name()));
         let mut options = self.options(&values.options());
-        let starts_with_0 = proto.value.first().is_none_or(|first| first.number() == 0);
-        if self.language == Language::Edition && !starts_with_0 {
+        if self.language == Language::Edition && is_closed_enum(values) {
             options.push(("features.enum_type".to_owned(), "CLOSED".to_owned()));
         }
         self.statements(options);

@@ -2,9 +2,12 @@
 //!
 //! Two features determine a field's wire format: `repeated_field_encoding`, whether a repeated
 //! number is packed, and `message_encoding`, whether a message is delimited, that is, a group. Both
-//! are set for a file or a field. The other features don't affect the wire format.
+//! are set for a file or a field. A third one, `enum_type`, determines whether parsers put a number
+//! that an enum doesn't declare among the unknown fields. It is stored in the options of each enum,
+//! since the enums of a proto2 file can't differ in it. The other features don't affect the wire
+//! format.
 
-use prost_reflect::{DynamicMessage, Value};
+use prost_reflect::{DynamicMessage, EnumDescriptor, Syntax, Value};
 
 use super::reflect::number;
 use super::reflect::{invalid, text};
@@ -17,12 +20,14 @@ const KNOWN: std::ops::RangeInclusive<i32> = 1000..=1001;
 mod field {
     // Numbers in FileDescriptorProto.
     pub(super) const MESSAGE_TYPE: u32 = 4;
+    pub(super) const ENUM_TYPE: u32 = 5;
     pub(super) const EXTENSION: u32 = 7;
     pub(super) const FILE_OPTIONS: u32 = 8;
     pub(super) const EDITION: u32 = 14;
     // Numbers in DescriptorProto.
     pub(super) const FIELD: u32 = 2;
     pub(super) const NESTED_TYPE: u32 = 3;
+    pub(super) const NESTED_ENUM: u32 = 4;
     pub(super) const MESSAGE_EXTENSION: u32 = 6;
     pub(super) const MESSAGE_OPTIONS: u32 = 7;
     pub(super) const MAP_ENTRY: u32 = 7;
@@ -32,11 +37,15 @@ mod field {
     pub(super) const TYPE_NAME: u32 = 6;
     pub(super) const FIELD_OPTIONS: u32 = 8;
     pub(super) const PACKED: u32 = 2;
-    // Numbers in FileOptions and FieldOptions.
+    // Number in EnumDescriptorProto.
+    pub(super) const ENUM_OPTIONS: u32 = 3;
+    // Numbers in FileOptions, FieldOptions and EnumOptions.
     pub(super) const FILE_FEATURES: u32 = 50;
     pub(super) const FIELD_FEATURES: u32 = 21;
+    pub(super) const ENUM_FEATURES: u32 = 7;
     // Numbers in FeatureSet.
     pub(super) const FIELD_PRESENCE: u32 = 1;
+    pub(super) const OPENNESS: u32 = 2;
     pub(super) const REPEATED_FIELD_ENCODING: u32 = 3;
     pub(super) const MESSAGE_ENCODING: u32 = 5;
 }
@@ -50,16 +59,19 @@ mod value {
     pub(super) const TYPE_MESSAGE: i32 = 11;
     pub(super) const TYPE_BYTES: i32 = 12;
     pub(super) const LEGACY_REQUIRED: i32 = 3;
+    pub(super) const OPEN: i32 = 1;
+    pub(super) const CLOSED: i32 = 2;
     pub(super) const EXPANDED: i32 = 2;
     pub(super) const DELIMITED: i32 = 2;
 }
 
-/// The features that apply to a field unless the field overrides them.
+/// The features that apply to a field or an enum unless it overrides them.
 #[derive(Clone, Copy)]
 struct Features {
     packed: bool,
     delimited: bool,
     required: bool,
+    closed: bool,
 }
 
 impl Features {
@@ -74,6 +86,8 @@ impl Features {
                 .map_or(self.delimited, |encoding| encoding == value::DELIMITED),
             required: asked(field::FIELD_PRESENCE)
                 .map_or(self.required, |presence| presence == value::LEGACY_REQUIRED),
+            closed: asked(field::OPENNESS)
+                .map_or(self.closed, |openness| openness == value::CLOSED),
         }
     }
 }
@@ -95,12 +109,16 @@ pub(super) fn lower(file: &mut DynamicMessage) -> Result<()> {
         packed: true,
         delimited: false,
         required: false,
+        closed: false,
     };
     let features = with_own(features, file, field::FILE_OPTIONS, field::FILE_FEATURES);
     file.clear_field_by_number(number::SYNTAX);
     file.clear_field_by_number(field::EDITION);
     for extension in messages_mut(file, field::EXTENSION) {
         lower_field(extension, features, &[])?;
+    }
+    for values in messages_mut(file, field::ENUM_TYPE) {
+        lower_enum(values, features)?;
     }
     for message in messages_mut(file, field::MESSAGE_TYPE) {
         lower_message(message, features)?;
@@ -121,6 +139,9 @@ fn lower_message(message: &mut DynamicMessage, features: Features) -> Result<()>
         } else {
             lower_message(nested, features)?;
         }
+    }
+    for values in messages_mut(message, field::NESTED_ENUM) {
+        lower_enum(values, features)?;
     }
     for extension in messages_mut(message, field::MESSAGE_EXTENSION) {
         lower_field(extension, features, &[])?;
@@ -169,6 +190,32 @@ fn lower_field(field: &mut DynamicMessage, features: Features, entries: &[String
         _ => {}
     }
     Ok(())
+}
+
+/// Stores in an enum's own options whether the enum is closed.
+fn lower_enum(values: &mut DynamicMessage, features: Features) -> Result<()> {
+    let features = with_own(features, values, field::ENUM_OPTIONS, field::ENUM_FEATURES);
+    let openness = if features.closed {
+        value::CLOSED
+    } else {
+        value::OPEN
+    };
+    let options = values.get_field_by_number_mut(field::ENUM_OPTIONS);
+    let options = options.and_then(Value::as_message_mut);
+    let own = options.and_then(|options| options.get_field_by_number_mut(field::ENUM_FEATURES));
+    let own = own
+        .and_then(Value::as_message_mut)
+        .ok_or_else(|| invalid("an enum without options".into()))?;
+    set(own, field::OPENNESS, Value::EnumNumber(openness))
+}
+
+/// Returns true if an enum is closed: by its own options or, without any, by its file's syntax.
+pub(super) fn is_closed(values: &EnumDescriptor) -> bool {
+    let own = message_in(&values.options(), field::ENUM_FEATURES);
+    match own.and_then(|own| number_in(&own, field::OPENNESS)) {
+        Some(openness) => openness == value::CLOSED,
+        None => values.parent_file().syntax() == Syntax::Proto2,
+    }
 }
 
 fn set(message: &mut DynamicMessage, number: u32, value: Value) -> Result<()> {

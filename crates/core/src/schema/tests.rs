@@ -54,6 +54,42 @@ fn what_is_said_for_a_whole_file_holds_for_its_fields_but_not_for_maps() {
 }
 
 #[test]
+fn an_enum_is_closed_as_its_syntax_or_its_features_say() {
+    let values = |name: &str, options: &str| {
+        format!("enum_type {{ name: '{name}' value {{ name: '{name}_0' number: 0 }} {options} }}")
+    };
+    let features = |openness: &str| format!("options {{ features {{ enum_type: {openness} }} }}");
+    let edition = "syntax: 'editions' edition: EDITION_2023";
+    for (file, expected) in [
+        (String::new(), [true, true, true]),
+        ("syntax: 'proto3'".to_owned(), [false, false, false]),
+        (edition.to_owned(), [false, true, false]),
+        (
+            format!("{edition} {}", features("CLOSED")),
+            [true, true, false],
+        ),
+    ] {
+        let [closed, open] = if file.contains("editions") {
+            ["CLOSED", "OPEN"].map(features)
+        } else {
+            Default::default()
+        };
+        let enums = [values("A", ""), values("B", &closed)].concat();
+        let nested = values("C", &open);
+        let set = set_of(&format!(
+            "file {{ name: 'a.proto' {file} {enums} message_type {{ name: 'M' {nested} }} }}"
+        ));
+        let pool = decode_descriptor_set(&set).unwrap();
+        // A schema that is stored in a file has the same features when it is read again.
+        let again = decode_descriptor_set(&pool.encode_to_vec()).unwrap();
+        for pool in [pool, again] {
+            let is_closed = |name: &str| is_closed_enum(&pool.get_enum_by_name(name).unwrap());
+            assert_eq!(["A", "B", "M.C"].map(is_closed), expected, "{file}");
+        }
+    }
+}
+
+#[test]
 fn proto2_and_proto3_stay_what_they_are() {
     for (syntax, expected) in [("proto2", Syntax::Proto2), ("proto3", Syntax::Proto3)] {
         let set = set_of(&format!(
