@@ -3,10 +3,13 @@
 
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{cat, group, int, len};
+use prost_reflect::prost::Message;
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::canonical::{Canonical, Edits};
 use proto_splitter_core::compare::compare;
 use proto_splitter_core::merge::ReadOptions;
+use proto_splitter_core::schema::decode_descriptor_set;
 use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule, tensors_in};
 use proto_splitter_core::view::MessageView;
 
@@ -80,4 +83,96 @@ fn groups_are_put_by_number_and_their_pieces_are_merged() {
     canonical.write(&plan.unwrap(), &mut written).unwrap();
     let merged = group(33, cat([int(1, 6), len(8, b"y")]));
     assert_eq!(written, cat([merged, int(34, 1)]));
+}
+
+/// Returns a message type with an enum in every form of field, in a file with this syntax.
+fn with_enums(syntax: &str) -> MessageDescriptor {
+    let of = |name: &str, number: u32, label: &str, more: &str| {
+        format!("field {{ name: '{name}' number: {number} label: LABEL_{label} {more} }}")
+    };
+    let kind = "type: TYPE_ENUM type_name: '.K'";
+    let fields = [
+        of("single", 1, "OPTIONAL", kind),
+        of("loose", 2, "REPEATED", kind),
+        of(
+            "packed",
+            3,
+            "REPEATED",
+            &format!("{kind} options {{ packed: true }}"),
+        ),
+        of(
+            "by_place",
+            4,
+            "REPEATED",
+            "type: TYPE_MESSAGE type_name: '.M.ByPlaceEntry'",
+        ),
+        of("choice", 5, "OPTIONAL", &format!("{kind} oneof_index: 0")),
+        of("number", 6, "OPTIONAL", "type: TYPE_INT32 oneof_index: 0"),
+    ];
+    let entry = [
+        of("key", 1, "OPTIONAL", "type: TYPE_INT32"),
+        of("value", 2, "OPTIONAL", kind),
+    ];
+    let text = format!(
+        "file {{ name: 'k.proto' {syntax}
+           enum_type {{ name: 'K' value {{ name: 'NONE' number: 0 }} value {{ name: 'MINUS' number: -1 }}
+             value {{ name: 'ONE' number: 1 }} }}
+           message_type {{ name: 'M' {} oneof_decl {{ name: 'o' }}
+             nested_type {{ name: 'ByPlaceEntry' {} options {{ map_entry: true }} }} }} }}",
+        fields.concat(),
+        entry.concat()
+    );
+    let set = DescriptorPool::global()
+        .get_message_by_name("google.protobuf.FileDescriptorSet")
+        .unwrap();
+    let set = DynamicMessage::parse_text_format(set, &text).unwrap();
+    let pool = decode_descriptor_set(&set.encode_to_vec()).unwrap();
+    pool.get_message_by_name("M").unwrap()
+}
+
+#[test]
+fn numbers_that_a_closed_enum_does_not_declare_are_put_among_the_unknown_fields() {
+    const MINUS: u64 = u64::MAX;
+    let entry = |mood: u64| len(4, cat([int(1, 7), int(2, mood)]));
+    let closed = [
+        // The value before an unknown number stays, and so does another member of the oneof.
+        (cat([int(1, 1), int(1, 99)]), cat([int(1, 1), int(1, 99)])),
+        (cat([int(1, 99), int(6, 5)]), cat([int(6, 5), int(1, 99)])),
+        (cat([int(6, 5), int(5, 99)]), cat([int(6, 5), int(5, 99)])),
+        (
+            cat([int(1, MINUS), int(1, 2)]),
+            cat([int(1, MINUS), int(1, 2)]),
+        ),
+        // Only the low 32 bits decide, but an unknown number is kept as a whole.
+        (int(1, 1 << 32 | 1), int(1, 1)),
+        (int(1, 1 << 32 | 99), int(1, 1 << 32 | 99)),
+        (cat([int(2, 99), int(2, 1)]), cat([int(2, 1), int(2, 99)])),
+        (len(2, [1, 99, 0]), cat([int(2, 1), int(2, 0), int(2, 99)])),
+        (
+            cat([int(3, 99), len(3, [1])]),
+            cat([len(3, [1]), int(3, 99)]),
+        ),
+        (len(3, [1, 99, 0]), cat([len(3, [1, 0]), int(3, 99)])),
+        (len(3, [99]), int(3, 99)),
+        (cat([entry(1), entry(99)]), cat([entry(1), entry(99)])),
+        (cat([entry(99), int(6, 5)]), cat([int(6, 5), entry(99)])),
+    ];
+    let open = [
+        (cat([int(1, 1), int(1, 99)]), int(1, 99)),
+        (cat([int(6, 5), int(5, 99)]), int(5, 99)),
+        (len(3, [1, 99, 0]), len(3, [1, 99, 0])),
+        (cat([entry(1), entry(99)]), entry(99)),
+    ];
+    let edition = "syntax: 'editions' edition: EDITION_2023";
+    for (syntax, cases) in [("", &closed[..]), (edition, &open[..])] {
+        let descriptor = with_enums(syntax);
+        for (source, expected) in cases {
+            let mut canonical = Canonical::new(source, source.len() as u64);
+            let whole = canonical.whole();
+            let plan = canonical.message(&descriptor, &whole, &Edits::none());
+            let mut written = Vec::new();
+            canonical.write(&plan.unwrap(), &mut written).unwrap();
+            assert_eq!(written, *expected, "{syntax} {source:02x?}");
+        }
+    }
 }

@@ -23,14 +23,15 @@ struct EntryParts {
 }
 
 impl Canonical<'_> {
-    /// Returns a map entry's key, and the plan for the entry's canonical content.
+    /// Returns a map entry's key, the plan for the entry's canonical content, and the bits of the
+    /// entry's value. The bits are `None` if the value isn't a number, or is absent.
     pub(super) fn entry(
         &mut self,
         map: MapShape,
         field: &Field,
         edits: &Edits<'_>,
         depth: u32,
-    ) -> Result<(Key, Plan)> {
+    ) -> Result<(Key, Plan, Option<u64>)> {
         let depth = depth.saturating_sub(1);
         let parts = self.entry_parts(map, field.value.clone())?;
         let mut entry = Plan::default();
@@ -53,6 +54,7 @@ impl Canonical<'_> {
                 scalar.key(0)
             }
         };
+        let mut number = None;
         match (map.value, parts.value.last()) {
             (Value::Message(shape), last) => {
                 let content = self.entry_message(shape, &parts, field, &key, edits, depth)?;
@@ -64,10 +66,11 @@ impl Canonical<'_> {
             (Value::Scalar(scalar), Some(at)) => {
                 let bits = scalar.normalize(self.number(at)?);
                 self.put_number(scalar, bits, at, &mut entry)?;
+                number = Some(bits);
             }
             (Value::Scalar(scalar), None) => entry.put_bytes(&tagged(VALUE, scalar, 0)),
         }
-        Ok((key, entry))
+        Ok((key, entry, number))
     }
 
     fn entry_message(

@@ -7,7 +7,7 @@ use crate::wire::{Field, FieldNumber, WireType};
 use crate::{Error, ErrorKind, Result};
 
 use super::edits::Edits;
-use super::numbers::Encoded;
+use super::numbers::{Encoded, tagged};
 use super::plan::{Kept, Plan, span};
 use super::scalar::Key;
 use super::scalar::Scalar;
@@ -104,6 +104,14 @@ impl Canonical<'_> {
         edits: &Edits<'_>,
         depth: u32,
     ) -> Result<()> {
+        // The value before a number that a closed enum doesn't declare stays, and so do the other
+        // members of the oneof.
+        if known.has_closed_enum()
+            && field.wire_type == WireType::Varint
+            && !known.is_declared(self.number(field)?)
+        {
+            return self.unknown(field, &mut buckets.unknown, depth);
+        }
         for member in known.oneof.iter().filter(|&&member| member != known.number) {
             buckets.known.remove(member);
         }
@@ -120,7 +128,7 @@ impl Canonical<'_> {
             Form::Singular(Value::Message(shape)) => {
                 self.piece(shape, field, buckets, edits, depth)?;
             }
-            Form::Repeated(value) => self.values(value, field, buckets, edits, depth)?,
+            Form::Repeated(value) => self.values(known, value, field, buckets, edits, depth)?,
             Form::Group {
                 shape,
                 repeated: false,
@@ -135,26 +143,34 @@ impl Canonical<'_> {
                 list.put_group(&content, field);
             }
             Form::Packed(scalar) => {
-                let Bucket::Packed(run, was) =
-                    buckets.of(number, || Bucket::Packed(Plan::default(), None))
-                else {
+                let unknown = &mut buckets.unknown;
+                let nothing = || Bucket::Packed(Plan::default(), None);
+                let bucket = buckets.known.entry(number).or_insert_with(nothing);
+                let Bucket::Packed(run, was) = bucket else {
                     return Err(contradiction(field));
                 };
                 let is_first = run.is_empty() && field.wire_type == WireType::Len;
                 *was = is_first.then(|| field.clone());
                 self.run(scalar, field, |source, bits| match source {
+                    _ if !known.is_declared(bits) => {
+                        unknown.put_bytes(&tagged(field.number, scalar, bits));
+                    }
                     Some(source) => run.put_source(source),
                     None => run.put_bytes(&Encoded::new(scalar, bits)),
                 })?;
             }
             Form::Map(map) => {
+                let (key, entry, value) = self.entry(map, field, edits, depth)?;
+                let mut plan = Plan::default();
+                plan.put_field(field.number, &entry, Some(field));
+                if value.is_some_and(|value| !known.is_declared(value)) {
+                    buckets.unknown.append(&plan);
+                    return Ok(());
+                }
                 let Bucket::Map(entries) = buckets.of(number, || Bucket::Map(BTreeMap::new()))
                 else {
                     return Err(contradiction(field));
                 };
-                let (key, entry) = self.entry(map, field, edits, depth)?;
-                let mut plan = Plan::default();
-                plan.put_field(field.number, &entry, Some(field));
                 entries.insert(key, plan.into());
             }
         }
@@ -198,6 +214,7 @@ impl Canonical<'_> {
     /// Adds a value of a repeated field, or several packed numbers.
     fn values(
         &mut self,
+        known: &FieldShape,
         value: Value,
         field: &Field,
         buckets: &mut Buckets,
@@ -217,12 +234,15 @@ impl Canonical<'_> {
             Value::Bytes => Some(span(field)),
             Value::Scalar(_) => None,
         };
-        let Bucket::List(list) = buckets.of(number, || Bucket::List(Plan::default())) else {
+        let unknown = &mut buckets.unknown;
+        let nothing = || Bucket::List(Plan::default());
+        let bucket = buckets.known.entry(number).or_insert_with(nothing);
+        let Bucket::List(list) = bucket else {
             return Err(contradiction(field));
         };
         match (content, value) {
             (Some(content), _) => list.put_field(field.number, &content, Some(field)),
-            (None, Value::Scalar(scalar)) => self.elements(scalar, field, list)?,
+            (None, Value::Scalar(scalar)) => self.elements(known, scalar, field, list, unknown)?,
             (None, _) => {}
         }
         Ok(())

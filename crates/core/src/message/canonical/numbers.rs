@@ -11,6 +11,7 @@ use crate::{Error, ErrorKind, Result};
 use super::Canonical;
 use super::plan::Plan;
 use super::scalar::Scalar;
+use super::schema::FieldShape;
 
 impl Canonical<'_> {
     /// Returns the bits of a number in the source: the value of a varint, or of a fixed-width
@@ -45,12 +46,15 @@ impl Canonical<'_> {
     }
 
     /// Adds the numbers in `field`, which may be packed, as elements of an unpacked repeated field,
-    /// each with its tag.
+    /// each with its tag. Adds the numbers in a packed run that the field's enum doesn't declare to
+    /// `unknown`.
     pub(super) fn elements(
         &mut self,
+        known: &FieldShape,
         scalar: Scalar,
         field: &Field,
         list: &mut Plan,
+        unknown: &mut Plan,
     ) -> Result<()> {
         if field.wire_type != WireType::Len {
             let bits = scalar.normalize(self.number(field)?);
@@ -58,8 +62,13 @@ impl Canonical<'_> {
         }
         let header = tag_bytes(field.number, scalar.wire_type());
         let mut put = |bits: u64| {
-            list.put_bytes(&header);
-            list.put_bytes(&Encoded::new(scalar, bits));
+            let plan = if known.is_declared(bits) {
+                &mut *list
+            } else {
+                &mut *unknown
+            };
+            plan.put_bytes(&header);
+            plan.put_bytes(&Encoded::new(scalar, bits));
         };
         let Some(len) = scalar.fixed_len() else {
             return self.run(scalar, field, |_, bits| put(bits));

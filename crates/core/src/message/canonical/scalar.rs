@@ -82,7 +82,7 @@ impl Scalar {
     }
 }
 
-fn low_32(bits: u64) -> u32 {
+pub(super) fn low_32(bits: u64) -> u32 {
     let [a, b, c, d, ..] = bits.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
 }

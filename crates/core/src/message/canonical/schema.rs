@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use crate::schema::is_closed_enum;
 use crate::wire::WireType;
-use prost_reflect::{Cardinality, FieldDescriptor, Kind, MessageDescriptor};
+use prost_reflect::{Cardinality, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 
-use super::scalar::Scalar;
+use super::scalar::{Scalar, low_32};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShapeId(usize);
@@ -57,6 +58,24 @@ pub(super) struct FieldShape {
     pub(super) presence: bool,
     /// Numbers of all members of the field's oneof; empty without a oneof.
     pub(super) oneof: Rc<[u32]>,
+    /// Numbers that the closed enum of the field, or of the map's values, declares, in ascending
+    /// order; `None` for any other field.
+    declared: Option<Rc<[i32]>>,
+}
+
+impl FieldShape {
+    /// Returns false if a parser puts a number among the unknown fields, because the field's enum
+    /// is closed and doesn't declare it.
+    pub(super) fn is_declared(&self, bits: u64) -> bool {
+        let number = low_32(bits).cast_signed();
+        let declared = self.declared.as_ref();
+        declared.is_none_or(|declared| declared.binary_search(&number).is_ok())
+    }
+
+    /// Returns true if the field, or the values of the map, have a closed enum.
+    pub(super) fn has_closed_enum(&self) -> bool {
+        self.declared.is_some()
+    }
 }
 
 /// The fields of a message, by number.
@@ -71,6 +90,8 @@ pub(super) fn find(shape: &Shape, number: u32) -> Option<&FieldShape> {
 pub(super) struct Schema {
     ids: HashMap<String, ShapeId>,
     messages: Vec<(MessageDescriptor, Option<Shape>)>,
+    /// Numbers that each enum declares, by the enum's full name; `None` for an open enum.
+    enums: HashMap<String, Option<Rc<[i32]>>>,
 }
 
 impl Schema {
@@ -133,7 +154,24 @@ impl Schema {
             form,
             presence: field.supports_presence(),
             oneof: oneof.unwrap_or_default(),
+            declared: self.declared(field),
         })
+    }
+
+    /// Returns the numbers that the closed enum of a field, or of a map's values, declares.
+    fn declared(&mut self, field: &FieldDescriptor) -> Option<Rc<[i32]>> {
+        let values = match field.kind() {
+            Kind::Enum(values) => values,
+            Kind::Message(entry) if field.is_map() => match entry.map_entry_value_field().kind() {
+                Kind::Enum(values) => values,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let known = self.enums.entry(values.full_name().to_owned());
+        known
+            .or_insert_with(|| is_closed_enum(&values).then(|| numbers(&values)))
+            .clone()
     }
 
     fn value(&mut self, field: &FieldDescriptor) -> Option<Value> {
@@ -144,4 +182,11 @@ impl Schema {
             kind => Value::Scalar(Scalar::of_kind(&kind)?),
         })
     }
+}
+
+/// Returns the numbers of an enum's values, in ascending order.
+fn numbers(values: &EnumDescriptor) -> Rc<[i32]> {
+    let mut numbers: Vec<i32> = values.values().map(|value| value.number()).collect();
+    numbers.sort_unstable();
+    numbers.into()
 }
