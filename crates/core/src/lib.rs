@@ -53,7 +53,7 @@ pub mod checksum {
     pub use crate::io::{CrcOfPieces, combine};
 }
 /// Internals for the crate `proto-splitter-parts`, which distributes splitting and merging over
-/// several hosts.
+/// several hosts, and for `proto-splitter-sequences`.
 #[doc(hidden)]
 pub mod part_work {
     pub use crate::container::{check_hashing, describe_type, schema_in};

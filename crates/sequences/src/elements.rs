@@ -3,13 +3,13 @@
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
-use prost::Message;
-use prost_reflect::{FileDescriptor, MessageDescriptor};
+use prost_reflect::MessageDescriptor;
+use proto_splitter_core::part_work::describe_type;
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::spans::copy_range;
 use proto_splitter_core::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType};
 use proto_splitter_core::{Error, ErrorKind, Result};
-use record_file::{PositionReader, ReadAt, RecordWriter, RecordsMetadata, WriterOptions};
+use record_file::{PositionReader, ReadAt, RecordWriter, WriterOptions};
 
 /// Maximum size, in bytes, of an element that is read into the cursor's buffer. Larger elements are
 /// copied without the cursor, which only finds them.
@@ -105,11 +105,7 @@ impl Elements {
     ) -> Result<u64> {
         let mut options = options.clone();
         if let Some(element) = element {
-            options = options.metadata(&RecordsMetadata {
-                record_type_name: Some(element.full_name().to_owned()),
-                file_descriptors: schema_of(element),
-                ..RecordsMetadata::default()
-            });
+            options = options.metadata(&describe_type(element, true));
         }
         let compression = options.get_compression();
         let mut writer = RecordWriter::new(sink, options)?;
@@ -159,22 +155,4 @@ impl Elements {
         }
         Ok(count)
     }
-}
-
-/// Returns the serialized schema files that define a type. Each file is preceded by the files that
-/// it imports.
-fn schema_of(descriptor: &MessageDescriptor) -> Vec<Vec<u8>> {
-    fn add(file: &FileDescriptor, names: &mut Vec<String>, files: &mut Vec<Vec<u8>>) {
-        if names.iter().any(|name| name == file.name()) {
-            return;
-        }
-        names.push(file.name().to_owned());
-        for imported in file.dependencies() {
-            add(&imported, names, files);
-        }
-        files.push(file.file_descriptor_proto().encode_to_vec());
-    }
-    let mut files = Vec::new();
-    add(&descriptor.parent_file(), &mut Vec::new(), &mut files);
-    files
 }

@@ -4,11 +4,13 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use prost_reflect::DescriptorPool;
+use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::wire::FieldNumber;
 use proto_splitter_sequences::Elements;
-use record_file::{ReaderOptions, RecordReader, WriterOptions};
+use record_file::{ReaderOptions, RecordFile, RecordReader, RecordsMetadata, WriterOptions};
 
 use crate::made::{delimited, element, elements, message, open, read_all};
 
@@ -37,6 +39,33 @@ fn each_element_is_a_record_that_another_reader_reads() {
         assert!(reader.read_record().unwrap() == Some(&element[..]));
     }
     assert!(reader.read_record().unwrap().is_none());
+}
+
+#[test]
+fn a_schema_with_a_long_chain_of_imports_is_stored_with_the_records() {
+    const FILES: usize = 20_000;
+    let name = |at: usize| format!("{at}.proto");
+    let file = |at: usize| FileDescriptorProto {
+        name: Some(name(at)),
+        dependency: at.checked_sub(1).map(name).into_iter().collect(),
+        message_type: vec![DescriptorProto {
+            name: Some(format!("M{at}")),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let file = (0..FILES).map(file).collect();
+    let pool = DescriptorPool::from_file_descriptor_set(FileDescriptorSet { file }).unwrap();
+    let last = pool.get_message_by_name("M19999").unwrap();
+    let mut file = Cursor::new(Vec::new());
+    let options = WriterOptions::new();
+    let written = elements_of(message(&elements(&[5])));
+    written
+        .write_records(&mut file, Some(&last), &options, &Progress::default())
+        .unwrap();
+    let file = RecordFile::open(file.into_inner(), ReaderOptions::new()).unwrap();
+    let metadata = RecordsMetadata::parse(&file.metadata().unwrap().unwrap()).unwrap();
+    assert_eq!(metadata.file_descriptors.len(), FILES);
 }
 
 #[test]
