@@ -24,9 +24,9 @@ pub const MAX_LIST_MEMORY: usize = 256 << 20;
 struct TypeOnTheWay {
     /// The fields that lead to tensors, by field number.
     fields: HashMap<u32, FieldOnTheWay>,
-    /// For each member of a oneof, the other members that lead to tensors. A later value of the
-    /// member replaces the values of the others.
-    rivals: HashMap<u32, Vec<u32>>,
+    /// For each member of a oneof of which any member leads to tensors, the index of the oneof. A
+    /// later value of a member replaces the value of another member.
+    oneofs: HashMap<u32, usize>,
     /// Field numbers that lead to the name in a message of this type; `None` if that name isn't
     /// part of tensors' names.
     name: Option<&'static [u32]>,
@@ -55,70 +55,59 @@ struct Types {
 impl Types {
     fn from(root: &MessageDescriptor, rules: &[&'static TensorRule]) -> Types {
         let leads = leading(root, rules);
-        let mut types = Types { types: Vec::new() };
-        types.add(root, rules, &leads, &mut HashMap::new());
-        types
-    }
-
-    fn add(
-        &mut self,
-        message: &MessageDescriptor,
-        rules: &[&'static TensorRule],
-        leads: &HashSet<String>,
-        known: &mut HashMap<String, usize>,
-    ) -> usize {
-        let full_name = message.full_name();
-        if let Some(&at) = known.get(full_name) {
-            return at;
-        }
-        let at = self.types.len();
-        known.insert(full_name.to_owned(), at);
-        let names = rules.iter().flat_map(|rule| rule.names);
-        let name = names.clone().find(|(of, _)| *of == full_name);
-        self.types.push(TypeOnTheWay {
-            fields: HashMap::new(),
-            rivals: HashMap::new(),
-            name: name.map(|(_, path)| *path),
-            rule: rules.iter().copied().find(|rule| rule.message == full_name),
-        });
-        for (field, below) in fields_below(message) {
-            if !leads.contains(below.full_name()) {
-                continue;
+        let mut types = Vec::new();
+        // The messages of `types`, and then those that are still to be added. A list replaces
+        // recursion, since chains of types can be long.
+        let mut messages = vec![root.clone()];
+        let mut known = HashMap::from([(root.full_name().to_owned(), 0)]);
+        while let Some(message) = messages.get(types.len()).cloned() {
+            let full_name = message.full_name();
+            let mut names = rules.iter().flat_map(|rule| rule.names);
+            let name = names.find(|(of, _)| *of == full_name);
+            let mut fields = HashMap::new();
+            for (field, below) in fields_below(&message) {
+                if !leads.contains(below.full_name()) {
+                    continue;
+                }
+                let many = match key_codec(&field) {
+                    Some(codec) => Many::Entries(codec),
+                    None if field.is_list() => Many::Elements,
+                    None => Many::One,
+                };
+                let target = *known
+                    .entry(below.full_name().to_owned())
+                    .or_insert(messages.len());
+                if target == messages.len() {
+                    messages.push(below);
+                }
+                fields.insert(field.number(), FieldOnTheWay { target, many });
             }
-            let many = match key_codec(&field) {
-                Some(codec) => Many::Entries(codec),
-                None if field.is_list() => Many::Elements,
-                None => Many::One,
-            };
-            let target = self.add(&below, rules, leads, known);
-            let field_on_the_way = FieldOnTheWay { target, many };
-            self.types[at]
-                .fields
-                .insert(field.number(), field_on_the_way);
+            types.push(TypeOnTheWay {
+                oneofs: oneofs(&message, &fields),
+                fields,
+                name: name.map(|(_, path)| *path),
+                rule: rules.iter().copied().find(|rule| rule.message == full_name),
+            });
         }
-        self.types[at].rivals = rivals(message, &self.types[at].fields);
-        at
+        Types { types }
     }
 }
 
-/// Returns, for each member of a oneof, the other members of this oneof that lead to tensors.
-fn rivals(
+/// Returns, for each member of a oneof of which any member leads to tensors, the index of the
+/// oneof.
+fn oneofs(
     message: &MessageDescriptor,
     on_the_way: &HashMap<u32, FieldOnTheWay>,
-) -> HashMap<u32, Vec<u32>> {
-    let mut rivals = HashMap::new();
-    for oneof in message.oneofs().filter(|oneof| !oneof.is_synthetic()) {
-        for member in oneof.fields() {
-            let others = oneof.fields().map(|field| field.number());
-            let others =
-                others.filter(|other| *other != member.number() && on_the_way.contains_key(other));
-            let others: Vec<u32> = others.collect();
-            if !others.is_empty() {
-                rivals.insert(member.number(), others);
-            }
+) -> HashMap<u32, usize> {
+    let mut oneofs = HashMap::new();
+    for (at, oneof) in message.oneofs().enumerate() {
+        let numbers = oneof.fields().map(|field| field.number());
+        let numbers: Vec<u32> = numbers.collect();
+        if numbers.len() > 1 && numbers.iter().any(|number| on_the_way.contains_key(number)) {
+            oneofs.extend(numbers.into_iter().map(|number| (number, at)));
         }
     }
-    rivals
+    oneofs
 }
 
 /// Returns the full names of the message types that are tensors or contain tensors, directly or

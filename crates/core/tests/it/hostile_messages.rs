@@ -4,6 +4,10 @@
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{cat, group, int, len};
 use prost_reflect::prost::Message;
+use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
+use prost_reflect::prost_types::{
+    DescriptorProto, FieldDescriptorProto, FileDescriptorProto, OneofDescriptorProto,
+};
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::canonical::{Canonical, Edits};
@@ -40,6 +44,92 @@ fn tensors_below_messages_that_each_come_in_two_pieces_are_listed_at_once() {
     let expected = listed(&[]);
     assert_eq!(expected.len(), 1);
     assert_eq!(listed(&len(9, [])), expected);
+}
+
+/// Returns the first of these message types, which are in the package `t`.
+fn first_of(messages: Vec<DescriptorProto>) -> MessageDescriptor {
+    let name = format!("t.{}", messages[0].name());
+    let mut pool = DescriptorPool::new();
+    pool.add_file_descriptor_proto(FileDescriptorProto {
+        name: Some("hostile.proto".into()),
+        package: Some("t".into()),
+        message_type: messages,
+        ..Default::default()
+    })
+    .unwrap();
+    pool.get_message_by_name(&name).unwrap()
+}
+
+/// Returns a singular field whose value is a message of the type `of`.
+fn single(number: usize, of: &str) -> FieldDescriptorProto {
+    FieldDescriptorProto {
+        name: Some(format!("f{number}")),
+        number: Some(number.try_into().unwrap()),
+        label: Some(Label::Optional.into()),
+        r#type: Some(Type::Message.into()),
+        type_name: Some(format!(".t.{of}")),
+        ..Default::default()
+    }
+}
+
+/// Returns a message type `O` with a oneof of this many messages.
+fn one_of(members: usize) -> MessageDescriptor {
+    let tensor = DescriptorProto {
+        name: Some("G".into()),
+        ..Default::default()
+    };
+    let members = (1..=members).map(|number| FieldDescriptorProto {
+        oneof_index: Some(0),
+        ..single(number, "G")
+    });
+    let all = DescriptorProto {
+        name: Some("O".into()),
+        field: members.collect(),
+        oneof_decl: vec![OneofDescriptorProto {
+            name: Some("o".into()),
+            options: None,
+        }],
+        ..Default::default()
+    };
+    first_of(vec![all, tensor])
+}
+
+#[test]
+fn tensors_below_a_long_chain_of_types_are_searched_for() {
+    const TYPES: usize = 50_000;
+    let of = |at: usize| match at {
+        TYPES => "G".to_owned(),
+        _ => format!("A{at}"),
+    };
+    let message = |at: usize| DescriptorProto {
+        name: Some(of(at)),
+        field: (at < TYPES)
+            .then(|| single(1, &of(at + 1)))
+            .into_iter()
+            .collect(),
+        ..Default::default()
+    };
+    let root = first_of((0..=TYPES).map(message).collect());
+    let message = Vec::new();
+    let options = ReadOptions::new().descriptor(root);
+    let view = MessageView::of_plain(&message, options).unwrap();
+    assert!(tensors_in(&view, &[&GROUPS]).unwrap().is_empty());
+}
+
+/// Returns a message in which the members of a oneof replace one another many times, and a message
+/// with only the last of them.
+fn replaced() -> [Vec<u8>; 2] {
+    let last = len(2, len(8, b"ab"));
+    let all = cat([len(1, len(8, b"cd")), last.clone()]).repeat(500_000);
+    [all, last]
+}
+
+#[test]
+fn tensors_in_a_oneof_with_many_members_are_listed_at_once() {
+    let options = ReadOptions::new().descriptor(one_of(15_000));
+    let [all, _] = replaced();
+    let view = MessageView::of_plain(&all, options).unwrap();
+    assert_eq!(tensors_in(&view, &[&GROUPS]).unwrap().len(), 1);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The search for tensors in a message.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
@@ -55,10 +55,9 @@ impl Found {
     }
 }
 
-/// A singular field: the ranges of its occurrences, and the range in [`Search::found`] of the
+/// A value of a singular field: the ranges of its occurrences, and the range in [`Search::found`] of the
 /// tensors in the first occurrence.
 struct Singular {
-    number: u32,
     first: Range<u64>,
     more: Vec<Range<u64>>,
     found: Range<usize>,
@@ -135,7 +134,9 @@ impl<'a, I: Input> Search<'a, I> {
     fn fields(&mut self, pieces: &[Range<u64>], known: &TypeOnTheWay, levels: u32) -> Result<()> {
         let mut counts: HashMap<u32, u64> = HashMap::new();
         let mut entries: HashMap<(u32, MapKey), Range<usize>> = HashMap::new();
-        let mut singular: Vec<Singular> = Vec::new();
+        let mut singular: BTreeMap<u32, Singular> = BTreeMap::new();
+        // For each oneof, the number of its last member.
+        let mut chosen: HashMap<usize, u32> = HashMap::new();
         // If the message is in one piece, its singular fields are usually searched immediately.
         // Otherwise a singular field may continue in another piece, and with it the indices of
         // repeated fields inside it, so singular fields are searched last, with all their
@@ -145,8 +146,12 @@ impl<'a, I: Input> Search<'a, I> {
             self.cursor.set_range(piece.clone());
             while let Some(field) = self.next()? {
                 let number = field.number.0;
-                if let Some(rivals) = known.rivals.get(&number) {
-                    self.replaced(&mut singular, rivals);
+                if let Some(&oneof) = known.oneofs.get(&number)
+                    && let Some(before) = chosen.insert(oneof, number)
+                    && before != number
+                    && let Some(gone) = singular.remove(&before)
+                {
+                    self.forget(gone.found);
                 }
                 let Some(way) = known.fields.get(&number) else {
                     continue;
@@ -160,7 +165,7 @@ impl<'a, I: Input> Search<'a, I> {
                     select,
                 };
                 match way.many {
-                    Many::One => match singular.iter_mut().find(|one| one.number == number) {
+                    Many::One => match singular.get_mut(&number) {
                         Some(one) => {
                             one.more.push(value);
                             let found = std::mem::take(&mut one.found);
@@ -173,12 +178,12 @@ impl<'a, I: Input> Search<'a, I> {
                             } else {
                                 0..0
                             };
-                            singular.push(Singular {
-                                number,
+                            let one = Singular {
                                 first: value,
                                 more: Vec::new(),
                                 found,
-                            });
+                            };
+                            singular.insert(number, one);
                         }
                     },
                     Many::Elements => {
@@ -209,15 +214,15 @@ impl<'a, I: Input> Search<'a, I> {
                 self.cursor.set_range(end..piece.end);
             }
         }
-        singular.retain(|one| !in_one || !one.more.is_empty());
+        singular.retain(|_, one| !in_one || !one.more.is_empty());
         let defers = std::mem::replace(&mut self.defers, true);
-        for one in singular {
+        for (number, one) in singular {
             self.is_unordered = true;
-            let Some(way) = known.fields.get(&one.number) else {
+            let Some(way) = known.fields.get(&number) else {
                 continue;
             };
             let step = Step {
-                field: FieldNumber(one.number),
+                field: FieldNumber(number),
                 select: Select::Field,
             };
             let pieces = [vec![one.first], one.more].concat();
@@ -240,15 +245,6 @@ impl<'a, I: Input> Search<'a, I> {
         self.message(pieces, target, levels)?;
         self.path.pop();
         Ok(from..self.found.len())
-    }
-
-    /// Removes the fields with the numbers `rivals` from `singular`, and forgets the tensors in
-    /// them, since a later member of the same oneof replaces these fields.
-    fn replaced(&mut self, singular: &mut Vec<Singular>, rivals: &[u32]) {
-        while let Some(at) = singular.iter().position(|one| rivals.contains(&one.number)) {
-            let gone = singular.remove(at);
-            self.forget(gone.found);
-        }
     }
 
     /// Removes the tensors in this range of the list of found tensors, since a later value has
