@@ -133,6 +133,18 @@ fn tensors_in_a_oneof_with_many_members_are_listed_at_once() {
 }
 
 #[test]
+fn the_canonical_form_of_a_oneof_with_many_members_is_planned_at_once() {
+    let descriptor = one_of(15_000);
+    let [all, last] = replaced();
+    let mut canonical = Canonical::new(&all, all.len() as u64);
+    let whole = canonical.whole();
+    let plan = canonical.message(&descriptor, &whole, &Edits::none());
+    let mut written = Vec::new();
+    canonical.write(&plan.unwrap(), &mut written).unwrap();
+    assert!(written == last);
+}
+
+#[test]
 fn the_canonical_form_of_messages_that_each_come_in_two_pieces_is_planned_at_once() {
     let more = cat([int(1, 7), len(9, int(1, 5))]);
     let source = (0..LEVELS).fold(int(2, 4), |below, _| cat([len(9, below), more.clone()]));

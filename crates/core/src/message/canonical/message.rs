@@ -38,10 +38,12 @@ enum Bucket {
     Map(BTreeMap<Key, Kept>),
 }
 
-/// The known fields seen so far, by number, and a plan for the unknown fields.
+/// The known fields seen so far, by number, the members of oneofs among them, and a plan for the unknown fields.
 #[derive(Default)]
 struct Buckets {
     known: BTreeMap<u32, Bucket>,
+    /// For each oneof seen so far, the number of its last member.
+    chosen: BTreeMap<i32, u32>,
     unknown: Plan,
 }
 
@@ -112,10 +114,13 @@ impl Canonical<'_> {
         {
             return self.unknown(field, &mut buckets.unknown, depth);
         }
-        for member in known.oneof.iter().filter(|&&member| member != known.number) {
-            buckets.known.remove(member);
-        }
         let number = known.number;
+        if let Some(oneof) = known.oneof
+            && let Some(before) = buckets.chosen.insert(oneof, number)
+            && before != number
+        {
+            buckets.known.remove(&before);
+        }
         match known.form {
             Form::Singular(Value::Scalar(scalar)) => {
                 let bits = scalar.normalize(self.number(field)?);

@@ -56,8 +56,8 @@ pub(super) struct FieldShape {
     pub(super) form: Form,
     /// True if the field tracks presence, in which case a default value is written, too.
     pub(super) presence: bool,
-    /// Numbers of all members of the field's oneof; empty without a oneof.
-    pub(super) oneof: Rc<[u32]>,
+    /// Index of the field's oneof in the message; `None` without a oneof.
+    pub(super) oneof: Option<i32>,
     /// Numbers that the closed enum of the field, or of the map's values, declares, in ascending
     /// order; `None` for any other field.
     declared: Option<Rc<[i32]>>,
@@ -146,14 +146,14 @@ impl Schema {
         } else {
             Form::Singular(self.value(field)?)
         };
-        let oneof = field
-            .containing_oneof()
-            .map(|oneof| oneof.fields().map(|member| member.number()).collect());
+        // The last part of a oneof's path in its file is the oneof's index.
+        let oneof = field.containing_oneof();
+        let oneof = oneof.and_then(|oneof| oneof.path().last().copied());
         Some(FieldShape {
             number: field.number(),
             form,
             presence: field.supports_presence(),
-            oneof: oneof.unwrap_or_default(),
+            oneof,
             declared: self.declared(field),
         })
     }
