@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
-use crate::Result;
 use crate::path::FieldRef;
 use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, unzigzag, wire_type};
+use crate::{Error, ErrorKind, Result};
 
 /// The occurrences of one field in a message, as byte ranges that contain nothing else.
 #[derive(Clone, Debug, Default)]
@@ -136,17 +136,21 @@ impl<'a> Numbers<'a> {
             }
         }
         let wire = wire_type(&self.kind, false);
-        let end = match wire.width() {
-            Some(width) => self.packed.start + u64::from(width),
+        let left = self.packed.end - self.packed.start;
+        let len = match wire.width() {
+            Some(width) => Some(width.into()),
             None => {
-                let left = usize::try_from(self.packed.end - self.packed.start);
                 let bytes = cursor.input_mut().fetch(self.packed.start, 10)?;
-                let bytes = &bytes[..bytes.len().min(left.unwrap_or(usize::MAX))];
-                let len = decode_varint(bytes).map_or(1, |(_, len)| len);
-                self.packed.start + len as u64
+                let left = usize::try_from(left).unwrap_or(usize::MAX);
+                let bytes = &bytes[..bytes.len().min(left)];
+                decode_varint(bytes).map(|(_, len)| len as u64)
             }
         };
-        let value = self.packed.start..end.min(self.packed.end);
+        let len = len.filter(|&len: &u64| len <= left).ok_or_else(|| {
+            let message = "packed numbers end inside a number";
+            Error::new(ErrorKind::InvalidMessage, message)
+        })?;
+        let value = self.packed.start..self.packed.start + len;
         self.packed.start = value.end;
         number(cursor, &value, wire, &self.kind).map(Some)
     }

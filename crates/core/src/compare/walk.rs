@@ -270,8 +270,13 @@ impl<'a> Walk<'a> {
         }
         let mut of_a = Numbers::of(a, kind.clone());
         let mut of_b = Numbers::of(b, kind.clone());
-        let next =
-            |sides: &mut Sides<I, J>| Ok((of_a.next(&mut sides.a)?, of_b.next(&mut sides.b)?));
+        let path = self.path.join(Step::field(field.number()));
+        let next = |sides: &mut Sides<I, J>| {
+            let located = |error: Error| error.at_path(path.to_string());
+            let a = of_a.next(&mut sides.a).map_err(located)?;
+            let b = of_b.next(&mut sides.b).map_err(located)?;
+            Ok((a, b))
+        };
         self.in_pairs(sides, field, None, next, |walk, _, index, a, b| {
             if a != b {
                 let step = Step::index(field.number(), index);

@@ -175,6 +175,17 @@ fn maps_with_keys_that_are_not_text_are_never_equal() {
 }
 
 #[test]
+fn packed_numbers_that_end_inside_a_number_equal_no_others() {
+    let [whole, cut] = [[0_u8], [0x80]].map(|run| len(9, len(12, run)));
+    for (a, b) in [(&whole, &cut), (&cut, &whole)] {
+        let error = compare(&view(a), &view(b), 10).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidMessage);
+        let text = "9.12: packed numbers end inside a number";
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+#[test]
 fn groups_are_put_by_number_and_their_pieces_are_merged() {
     let pieces = [cat([len(8, b"y"), int(1, 5)]), int(1, 6)].map(|piece| group(33, piece));
     let source = cat([int(34, 1), pieces.concat()]);
