@@ -12,7 +12,7 @@ use super::{TensorInfo, TensorRule};
 use crate::Result;
 use crate::path::{FieldRef, KeyCodec, key_codec};
 use crate::view::{MessageView, Portion};
-use crate::wire::WireCursor;
+use crate::wire::{WireCursor, WireType, wire_type};
 
 /// Maximum size of a tensor's name, in bytes.
 const LONGEST_NAME: usize = 64 << 10;
@@ -24,9 +24,9 @@ pub const MAX_LIST_MEMORY: usize = 256 << 20;
 struct TypeOnTheWay {
     /// The fields that lead to tensors, by field number.
     fields: HashMap<u32, FieldOnTheWay>,
-    /// For each member of a oneof of which any member leads to tensors, the index of the oneof. A
-    /// later value of a member replaces the value of another member.
-    oneofs: HashMap<u32, usize>,
+    /// For each member of a oneof of which any member leads to tensors, the index of the oneof and
+    /// the member's wire type. A later value of a member replaces the value of another member.
+    oneofs: HashMap<u32, (usize, WireType)>,
     /// Field numbers that lead to the name in a message of this type; `None` if that name isn't
     /// part of tensors' names.
     name: Option<&'static [u32]>,
@@ -93,18 +93,23 @@ impl Types {
     }
 }
 
-/// Returns, for each member of a oneof of which any member leads to tensors, the index of the
-/// oneof.
+/// Returns, for each member of a oneof of which any member leads to tensors, the index of the oneof
+/// and the member's wire type.
 fn oneofs(
     message: &MessageDescriptor,
     on_the_way: &HashMap<u32, FieldOnTheWay>,
-) -> HashMap<u32, usize> {
+) -> HashMap<u32, (usize, WireType)> {
     let mut oneofs = HashMap::new();
     for (at, oneof) in message.oneofs().enumerate() {
-        let numbers = oneof.fields().map(|field| field.number());
-        let numbers: Vec<u32> = numbers.collect();
-        if numbers.len() > 1 && numbers.iter().any(|number| on_the_way.contains_key(number)) {
-            oneofs.extend(numbers.into_iter().map(|number| (number, at)));
+        let is_on_the_way = oneof
+            .fields()
+            .any(|member| on_the_way.contains_key(&member.number()));
+        if !is_on_the_way || oneof.is_synthetic() {
+            continue;
+        }
+        for member in oneof.fields() {
+            let wire = wire_type(&member.kind(), member.is_group());
+            oneofs.insert(member.number(), (at, wire));
         }
     }
     oneofs

@@ -65,9 +65,9 @@ struct WayStep {
     field: Option<FieldRef>,
     /// Wire type of the field; `None` if the field is unknown.
     wire: Option<WireType>,
-    /// Numbers of the members of the field's oneof. A later value of another member clears the
-    /// field.
-    rivals: Vec<u32>,
+    /// Numbers and wire types of the members of the field's oneof. A later value of another member
+    /// clears the field.
+    rivals: Vec<(u32, WireType)>,
     is_message: bool,
     is_last: bool,
     /// Encoding of the elements in a packed field; `None` unless they are numbers.
@@ -83,7 +83,11 @@ impl Way {
             let field = known.and_then(|message| FieldRef::by_number(message, step.field.0));
             let rivals = match field.as_ref().and_then(FieldRef::oneof) {
                 Some(oneof) if !oneof.is_synthetic() => {
-                    oneof.fields().map(|member| member.number()).collect()
+                    let members = oneof.fields().map(|member| {
+                        let wire = wire_type(&member.kind(), member.is_group());
+                        (member.number(), wire)
+                    });
+                    members.collect()
                 }
                 _ => Vec::new(),
             };
@@ -207,7 +211,7 @@ impl WayStep {
                 let Some(met) = cursor.next()? else { break };
                 if met.number != step.field {
                     // Another member of the field's oneof clears the value.
-                    if self.rivals.contains(&met.number.0) {
+                    if self.rivals.contains(&(met.number.0, met.wire_type)) {
                         found = Found::default();
                     }
                     continue;

@@ -2,7 +2,7 @@
 //! equal.
 
 use crate::merge_support::schema::descriptor;
-use crate::merge_support::{cat, group, int, len};
+use crate::merge_support::{cat, group, int, len, path};
 use prost_reflect::prost::Message;
 use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
 use prost_reflect::prost_types::{
@@ -29,6 +29,20 @@ const GROUPS: TensorRule = TensorRule {
 
 fn view(message: &Vec<u8>) -> MessageView<'_> {
     MessageView::of_plain(message, ReadOptions::new().descriptor(descriptor())).unwrap()
+}
+
+#[test]
+fn a_field_with_the_wrong_wire_type_does_not_clear_another_member_of_its_oneof() {
+    let tensor = group(33, cat([int(1, 1), len(8, b"ab"), len(12, [2])]));
+    let message = cat([len(30, tensor), len(32, b"no int32")]);
+    let view = view(&message);
+    assert_eq!(tensors_in(&view, &[&GROUPS]).unwrap().len(), 1);
+    assert_eq!(view.get(&path("30.33.1")).unwrap()[..], [1]);
+    // A number of the right wire type does.
+    let message = cat([message.clone(), int(32, 7)]);
+    let view = self::view(&message);
+    assert!(tensors_in(&view, &[&GROUPS]).unwrap().is_empty());
+    assert!(view.get(&path("30.33.1")).is_err());
 }
 
 #[test]

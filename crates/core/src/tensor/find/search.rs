@@ -146,7 +146,8 @@ impl<'a, I: Input> Search<'a, I> {
             self.cursor.set_range(piece.clone());
             while let Some(field) = self.next()? {
                 let number = field.number.0;
-                if let Some(&oneof) = known.oneofs.get(&number)
+                if let Some(&(oneof, wire)) = known.oneofs.get(&number)
+                    && field.wire_type == wire
                     && let Some(before) = chosen.insert(oneof, number)
                     && before != number
                     && let Some(gone) = singular.remove(&before)
