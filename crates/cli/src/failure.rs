@@ -236,8 +236,8 @@ fn names(message: &str, path: &str) -> bool {
     found.any(|at| at == 0 || message[..at].ends_with(' '))
 }
 
-/// Returns true if `--force` allows what the error refuses. Some targets are never replaced, such as
-/// the other one of two different models in a folder; their errors go on after the target's name.
+/// Returns true if `--force` would replace what the error says is there. Some targets are never
+/// replaced, such as the other of two different models in a folder; their messages end differently.
 fn may_be_forced(error: &Error) -> bool {
     let message = error.to_string();
     [

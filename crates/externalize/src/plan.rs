@@ -422,7 +422,7 @@ impl ExternalizePlan {
             record = record.mapped();
         }
         record.keeps_bundle = self.earlier.bundle.is_some();
-        // All that is read of the original has been read.
+        // The original has been read completely.
         self.check_unchanged()?;
         record.write(folder, &bytes, &self.made_from())?;
         let model = folder.join("saved_model.pb");
