@@ -144,7 +144,7 @@ fn to_store(input: &Input, args: &MergeArgs, output: &mut Output<'_>) -> Result<
     target.finish()?;
     warn(args.output(), merged.size, input, output);
     let report = Report::new(args.output(), input, merged);
-    output.report(args.json, &report, |report, _| report.text())?;
+    output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }
 

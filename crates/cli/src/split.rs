@@ -354,7 +354,7 @@ impl Job {
             split: written.is_split,
             merkle_root: written.merkle_root.map(|root| root.to_string()),
         };
-        output.report(args.json, &report, text)?;
+        output.done(args.json, &report, text)?;
         Ok(Exit::Done)
     }
 

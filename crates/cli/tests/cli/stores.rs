@@ -151,6 +151,20 @@ fn a_merge_goes_from_and_to_a_store() {
 }
 
 #[test]
+fn a_split_and_a_merge_to_a_store_print_nothing_if_quiet() {
+    let dir = Dir::new();
+    let (source, here, _) = split_to(&dir, "quiet");
+    for (verb, input, to) in [
+        ("split", &source, "memory:///quiet/again"),
+        ("merge", &here, "memory:///quiet/back.pb"),
+    ] {
+        let said = run([&verb, input, &"-o", &to, &"--quiet"]).ok();
+        assert_eq!(said, "", "{verb}");
+        run([&verb, input, &"-o", &to, &"--force"]).ok();
+    }
+}
+
+#[test]
 fn a_message_in_a_store_is_split_and_a_folder_is_converted() {
     let dir = Dir::new();
     let (source, _, _) = split_to(&dir, "split");
