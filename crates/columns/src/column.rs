@@ -472,7 +472,7 @@ impl MessageColumns {
                 (Member::Appended(_, pending), shape) => pending.set(met, shape.is_message()),
             }
         }
-        for &rival in &slot.rivals {
+        for &rival in slot.rivals.iter().filter(|&&at| Some(at) != slot.field) {
             match &mut self.columns[rival] {
                 Member::Flat(flat) => flat.clear(row),
                 Member::Appended(_, pending) => pending.clear(),

@@ -180,7 +180,7 @@ impl Planner {
                 wire,
                 is_packable: member.is_packable(),
                 field: Some(fields.len()),
-                rivals: Vec::new(),
+                rivals: Arc::default(),
                 names: None,
             });
             fields.push(FieldShape {
@@ -191,7 +191,7 @@ impl Planner {
             });
         }
         above.pop();
-        self.add_rivals(members, &fields, &mut slots);
+        self.add_rivals(members, &mut slots);
         Ok(MessageShape::new(name.to_owned(), fields, slots))
     }
 
@@ -276,29 +276,32 @@ impl Planner {
 
     /// Adds a slot for each field that isn't a column, but is in the same oneof as a column, since
     /// a value of this field removes the column's value.
-    fn add_rivals(
-        &mut self,
-        members: &[(Member, Wanted)],
-        fields: &[FieldShape],
-        slots: &mut Vec<Slot>,
-    ) {
+    fn add_rivals(&mut self, members: &[(Member, Wanted)], slots: &mut Vec<Slot>) {
+        // The oneofs of the columns, by name, each with its columns.
+        let mut oneofs = HashMap::new();
         for (at, (member, _)) in members.iter().enumerate() {
-            let Some(oneof) = member.oneof() else {
-                continue;
-            };
+            if let Some(oneof) = member.oneof() {
+                let name = oneof.full_name().to_owned();
+                let of = oneofs.entry(name).or_insert_with(|| (oneof, Vec::new()));
+                of.1.push(at);
+            }
+        }
+        let places = slots.iter().enumerate();
+        let places: HashMap<u32, usize> = places.map(|(at, slot)| (slot.number, at)).collect();
+        for (oneof, columns) in oneofs.into_values() {
+            let columns: Arc<[usize]> = columns.into();
             for rival in oneof.fields() {
-                if rival.number() == fields[at].number {
-                    continue;
-                }
-                match slots.iter_mut().find(|slot| slot.number == rival.number()) {
-                    Some(slot) => slot.rivals.push(at),
+                match places.get(&rival.number()) {
+                    // The only column of a oneof removes no other value.
+                    Some(_) if columns.len() == 1 => {}
+                    Some(&at) => slots[at].rivals = Arc::clone(&columns),
                     None => slots.push(Slot {
                         number: rival.number(),
                         name: rival.name().to_owned(),
                         wire: wire_type(&rival.kind(), rival.is_group()),
                         is_packable: false,
                         field: None,
-                        rivals: vec![at],
+                        rivals: Arc::clone(&columns),
                         names: match rival.kind() {
                             Kind::Enum(values) => Some(self.names(&values)),
                             _ => None,

@@ -26,7 +26,9 @@ pub(super) fn file(file: &FileDescriptor) -> String {
         pool: file.parent_pool().clone(),
         language: match file.syntax() {
             Syntax::Proto3 => Language::Proto3,
-            Syntax::Proto2 if edition::is_needed(proto) => Language::Edition,
+            Syntax::Proto2 if edition::is_needed(proto) || edition::has_open_enum(file) => {
+                Language::Edition
+            }
             Syntax::Proto2 => Language::Proto2,
         },
         text: String::new(),

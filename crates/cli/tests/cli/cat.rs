@@ -130,6 +130,16 @@ extend Root {
 }
 
 #[test]
+fn a_schema_with_an_open_enum_is_printed_as_an_edition() {
+    let dir = Dir::new();
+    let source = "edition = \"2023\";\nenum E { A = 0; }\nmessage M { E e = 1; }";
+    let types = dir.file("open.proto", source);
+    let message = dir.file("m.pb", b"\x08\x07");
+    let text = run([&"schema", &message, &"--message=M", &"--proto", &types]).ok();
+    assert!(text.contains("\nedition = \"2023\";\n"), "{text}");
+}
+
+#[test]
 fn without_a_schema_the_text_is_guessed() {
     let dir = Dir::new();
     let message = b"\x08\x96\x01\x12\x09\x0a\x07testing\x12\x02hi\x1d\x01\x00\x00\x00";

@@ -1,6 +1,6 @@
 //! The occurrences of each field of a message, and their values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
@@ -33,31 +33,35 @@ pub(super) fn index<I: Input>(
     message: Option<&MessageDescriptor>,
 ) -> Result<BTreeMap<Slot, Runs>> {
     let mut runs: BTreeMap<Slot, Runs> = BTreeMap::new();
-    // The number, descriptor and oneof siblings of the most recent field. The next field often has
-    // the same number.
-    let mut latest: Option<(u32, Option<FieldRef>, Vec<u32>)> = None;
+    // The number, descriptor and oneof of the most recent field. The next field often has the same
+    // number.
+    let mut latest: Option<(u32, Option<FieldRef>, Option<i32>)> = None;
+    // For each oneof, by its index, the number of its last member.
+    let mut chosen: HashMap<i32, u32> = HashMap::new();
     for piece in pieces {
         cursor.set_range(piece.clone());
         while let Some(field) = cursor.next()? {
             let number = field.number.0;
             if latest.as_ref().is_none_or(|(known, ..)| *known != number) {
                 let known = message.and_then(|message| FieldRef::by_number(message, number));
-                let others = others_of_oneof(known.as_ref());
-                latest = Some((number, known, others));
+                let oneof = known.as_ref().and_then(oneof_of);
+                latest = Some((number, known, oneof));
             }
-            let Some((_, known, others)) = &latest else {
+            let Some((_, known, oneof)) = &latest else {
                 continue;
             };
             let known = known
                 .as_ref()
                 .is_some_and(|known| known.takes(field.wire_type));
-            if known {
-                for &number in others {
-                    runs.remove(&Slot {
-                        number,
-                        known: true,
-                    });
-                }
+            if known
+                && let Some(oneof) = *oneof
+                && let Some(before) = chosen.insert(oneof, number)
+                && before != number
+            {
+                runs.remove(&Slot {
+                    number: before,
+                    known: true,
+                });
             }
             let run = runs.entry(Slot { number, known }).or_default();
             match run.stretches.last_mut() {
@@ -70,12 +74,10 @@ pub(super) fn index<I: Input>(
     Ok(runs)
 }
 
-fn others_of_oneof(field: Option<&FieldRef>) -> Vec<u32> {
-    let Some((field, oneof)) = field.and_then(|field| Some((field, field.oneof()?))) else {
-        return Vec::new();
-    };
-    let members = oneof.fields().map(|member| member.number());
-    members.filter(|&number| number != field.number()).collect()
+/// Returns the index of a field's oneof in the message; `None` if the field is in no oneof.
+fn oneof_of(field: &FieldRef) -> Option<i32> {
+    // The last part of a oneof's path in its file is the oneof's index.
+    field.oneof()?.path().last().copied()
 }
 
 /// An iterator over the occurrences of a field.

@@ -4,14 +4,17 @@
 //! number is packed, and `message_encoding`, whether a message is delimited, that is, a group. Both
 //! are set for a file or a field. A third one, `enum_type`, determines whether parsers put a number
 //! that an enum doesn't declare among the unknown fields. It is stored in the options of each enum,
-//! since the enums of a proto2 file can't differ in it. The other features don't affect the wire
+//! since the enums of a proto2 file can't differ in it: in a field that protobuf's libraries don't
+//! know, since they refuse a proto2 file with features. The other features don't affect the wire
 //! format.
 
+use prost::Message;
 use prost_reflect::{DynamicMessage, EnumDescriptor, Syntax, Value};
 
 use super::reflect::number;
 use super::reflect::{invalid, text};
 use crate::Result;
+use crate::wire::{FieldNumber, WireType, put_varint, tag};
 
 /// Supported editions, by their numbers in the enum `google.protobuf.Edition`: 2023 and 2024. Their
 /// features have the same defaults.
@@ -43,6 +46,9 @@ mod field {
     pub(super) const FILE_FEATURES: u32 = 50;
     pub(super) const FIELD_FEATURES: u32 = 21;
     pub(super) const ENUM_FEATURES: u32 = 7;
+    /// Number of a field in EnumOptions that only this crate knows: the value of `enum_type`. It is
+    /// below the numbers of extensions.
+    pub(super) const STORED_OPENNESS: u32 = 998;
     // Numbers in FeatureSet.
     pub(super) const FIELD_PRESENCE: u32 = 1;
     pub(super) const OPENNESS: u32 = 2;
@@ -59,8 +65,8 @@ mod value {
     pub(super) const TYPE_MESSAGE: i32 = 11;
     pub(super) const TYPE_BYTES: i32 = 12;
     pub(super) const LEGACY_REQUIRED: i32 = 3;
-    pub(super) const OPEN: i32 = 1;
-    pub(super) const CLOSED: i32 = 2;
+    pub(super) const OPEN: u8 = 1;
+    pub(super) const CLOSED: u8 = 2;
     pub(super) const EXPANDED: i32 = 2;
     pub(super) const DELIMITED: i32 = 2;
 }
@@ -87,7 +93,7 @@ impl Features {
             required: asked(field::FIELD_PRESENCE)
                 .map_or(self.required, |presence| presence == value::LEGACY_REQUIRED),
             closed: asked(field::OPENNESS)
-                .map_or(self.closed, |openness| openness == value::CLOSED),
+                .map_or(self.closed, |openness| openness == value::CLOSED.into()),
         }
     }
 }
@@ -201,19 +207,31 @@ fn lower_enum(values: &mut DynamicMessage, features: Features) -> Result<()> {
         value::OPEN
     };
     let options = values.get_field_by_number_mut(field::ENUM_OPTIONS);
-    let options = options.and_then(Value::as_message_mut);
-    let own = options.and_then(|options| options.get_field_by_number_mut(field::ENUM_FEATURES));
-    let own = own
+    let options = options
         .and_then(Value::as_message_mut)
         .ok_or_else(|| invalid("an enum without options".into()))?;
-    set(own, field::OPENNESS, Value::EnumNumber(openness))
+    options.clear_field_by_number(field::ENUM_FEATURES);
+    let mut stored = Vec::new();
+    let number = FieldNumber(field::STORED_OPENNESS);
+    put_varint(&mut stored, tag(number, WireType::Varint));
+    put_varint(&mut stored, openness.into());
+    options
+        .merge(stored.as_slice())
+        .map_err(|error| invalid(error.to_string()))
 }
 
 /// Returns true if an enum is closed: by its own options or, without any, by its file's syntax.
 pub(super) fn is_closed(values: &EnumDescriptor) -> bool {
-    let own = message_in(&values.options(), field::ENUM_FEATURES);
-    match own.and_then(|own| number_in(&own, field::OPENNESS)) {
-        Some(openness) => openness == value::CLOSED,
+    let options = values.options();
+    let mut stored = Vec::new();
+    for unknown in options.unknown_fields() {
+        if unknown.number() == field::STORED_OPENNESS {
+            unknown.encode(&mut stored);
+        }
+    }
+    // The last byte is the value.
+    match stored.last() {
+        Some(&openness) => openness == value::CLOSED,
         None => values.parent_file().syntax() == Syntax::Proto2,
     }
 }

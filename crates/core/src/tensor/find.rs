@@ -10,9 +10,9 @@ use prost_reflect::{Kind, MessageDescriptor};
 use self::search::Search;
 use super::{TensorInfo, TensorRule};
 use crate::Result;
-use crate::path::{FieldRef, KeyCodec, key_codec};
+use crate::path::{FieldRef, KeyCodec, OneofMember, key_codec};
 use crate::view::{MessageView, Portion};
-use crate::wire::{WireCursor, WireType, wire_type};
+use crate::wire::{WireCursor, WireType};
 
 /// Maximum size of a tensor's name, in bytes.
 const LONGEST_NAME: usize = 64 << 10;
@@ -25,8 +25,8 @@ struct TypeOnTheWay {
     /// The fields that lead to tensors, by field number.
     fields: HashMap<u32, FieldOnTheWay>,
     /// For each member of a oneof of which any member leads to tensors, the index of the oneof and
-    /// the member's wire type. A later value of a member replaces the value of another member.
-    oneofs: HashMap<u32, (usize, WireType)>,
+    /// the member. A later value of a member replaces the value of another member.
+    oneofs: HashMap<u32, (usize, OneofMember)>,
     /// Field numbers that lead to the name in a message of this type; `None` if that name isn't
     /// part of tensors' names.
     name: Option<&'static [u32]>,
@@ -36,6 +36,8 @@ struct TypeOnTheWay {
 struct FieldOnTheWay {
     target: usize,
     many: Many,
+    /// Wire type of the values. Parsers treat a field with another one as unknown.
+    wire: WireType,
 }
 
 /// The kind of a field, which determines whether the path step to a value has an index, a key, or
@@ -80,7 +82,8 @@ impl Types {
                 if target == messages.len() {
                     messages.push(below);
                 }
-                fields.insert(field.number(), FieldOnTheWay { target, many });
+                let wire = field.wire_type();
+                fields.insert(field.number(), FieldOnTheWay { target, many, wire });
             }
             types.push(TypeOnTheWay {
                 oneofs: oneofs(&message, &fields),
@@ -94,11 +97,11 @@ impl Types {
 }
 
 /// Returns, for each member of a oneof of which any member leads to tensors, the index of the oneof
-/// and the member's wire type.
+/// and the member.
 fn oneofs(
     message: &MessageDescriptor,
     on_the_way: &HashMap<u32, FieldOnTheWay>,
-) -> HashMap<u32, (usize, WireType)> {
+) -> HashMap<u32, (usize, OneofMember)> {
     let mut oneofs = HashMap::new();
     for (at, oneof) in message.oneofs().enumerate() {
         let is_on_the_way = oneof
@@ -108,8 +111,7 @@ fn oneofs(
             continue;
         }
         for member in oneof.fields() {
-            let wire = wire_type(&member.kind(), member.is_group());
-            oneofs.insert(member.number(), (at, wire));
+            oneofs.insert(member.number(), (at, OneofMember::of(&member)));
         }
     }
     oneofs

@@ -1,5 +1,6 @@
 //! Looking up the value at a path in a message, skipping other fields.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
@@ -8,7 +9,8 @@ use super::element_runs::{ElementRuns, RunCursor};
 use super::packed::Packed;
 use crate::path::key_codec;
 use crate::path::{
-    FieldPath, FieldRef, KeyForm, MapKey, Select, Step, is_key, message_below, with_key,
+    FieldPath, FieldRef, KeyForm, MapKey, OneofMember, Select, Step, is_key, message_below,
+    with_key,
 };
 use crate::wire::{Field, Input, WireCursor, WireType, each_field, tag, wire_type};
 use crate::{Error, ErrorKind, Result};
@@ -65,9 +67,9 @@ struct WayStep {
     field: Option<FieldRef>,
     /// Wire type of the field; `None` if the field is unknown.
     wire: Option<WireType>,
-    /// Numbers and wire types of the members of the field's oneof. A later value of another member
-    /// clears the field.
-    rivals: Vec<(u32, WireType)>,
+    /// The members of the field's oneof, by number. A later value of another member clears the
+    /// field.
+    rivals: HashMap<u32, OneofMember>,
     is_message: bool,
     is_last: bool,
     /// Encoding of the elements in a packed field; `None` unless they are numbers.
@@ -83,13 +85,11 @@ impl Way {
             let field = known.and_then(|message| FieldRef::by_number(message, step.field.0));
             let rivals = match field.as_ref().and_then(FieldRef::oneof) {
                 Some(oneof) if !oneof.is_synthetic() => {
-                    let members = oneof.fields().map(|member| {
-                        let wire = wire_type(&member.kind(), member.is_group());
-                        (member.number(), wire)
-                    });
+                    let members = oneof.fields();
+                    let members = members.map(|member| (member.number(), OneofMember::of(&member)));
                     members.collect()
                 }
-                _ => Vec::new(),
+                _ => HashMap::new(),
             };
             message = field.as_ref().and_then(message_below);
             steps.push(WayStep {
@@ -211,7 +211,9 @@ impl WayStep {
                 let Some(met) = cursor.next()? else { break };
                 if met.number != step.field {
                     // Another member of the field's oneof clears the value.
-                    if self.rivals.contains(&(met.number.0, met.wire_type)) {
+                    if let Some(rival) = self.rivals.get(&met.number.0)
+                        && rival.is_set_by(cursor, &met)?
+                    {
                         found = Found::default();
                     }
                     continue;

@@ -11,7 +11,7 @@ use prost_reflect::prost_types::{
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::canonical::{Canonical, Edits};
-use proto_splitter_core::compare::compare;
+use proto_splitter_core::compare::{Comparison, compare};
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::schema::decode_descriptor_set;
 use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule, tensors_in};
@@ -43,6 +43,14 @@ fn a_field_with_the_wrong_wire_type_does_not_clear_another_member_of_its_oneof()
     let view = self::view(&message);
     assert!(tensors_in(&view, &[&GROUPS]).unwrap().is_empty());
     assert!(view.get(&path("30.33.1")).is_err());
+}
+
+#[test]
+fn tensors_in_fields_with_the_wrong_wire_type_are_not_listed() {
+    let tensor = cat([int(1, 1), len(8, b"ab"), len(12, [2])]);
+    for message in [group(9, group(33, &tensor)), len(33, &tensor)] {
+        assert!(tensors_in(&view(&message), &[&GROUPS]).unwrap().is_empty());
+    }
 }
 
 #[test]
@@ -144,6 +152,18 @@ fn tensors_in_a_oneof_with_many_members_are_listed_at_once() {
     let [all, _] = replaced();
     let view = MessageView::of_plain(&all, options).unwrap();
     assert_eq!(tensors_in(&view, &[&GROUPS]).unwrap().len(), 1);
+}
+
+#[test]
+fn messages_that_set_a_oneof_with_many_members_are_compared_at_once() {
+    let descriptor = one_of(15_000);
+    let [all, last] = replaced();
+    let view = |message| {
+        let options = ReadOptions::new().descriptor(descriptor.clone());
+        MessageView::of_plain(message, options).unwrap()
+    };
+    let found = compare(&view(&all), &view(&last), 10).unwrap();
+    assert_eq!(found, Comparison::Equal);
 }
 
 #[test]
@@ -255,6 +275,17 @@ fn with_enums(syntax: &str) -> MessageDescriptor {
     let set = DynamicMessage::parse_text_format(set, &text).unwrap();
     let pool = decode_descriptor_set(&set.encode_to_vec()).unwrap();
     pool.get_message_by_name("M").unwrap()
+}
+
+#[test]
+fn a_number_that_a_closed_enum_does_not_declare_does_not_clear_another_member_of_its_oneof() {
+    let edition = "syntax: 'editions' edition: EDITION_2023";
+    for (syntax, is_there) in [("", true), (edition, false)] {
+        let message = cat([int(6, 5), int(5, 99)]);
+        let options = ReadOptions::new().descriptor(with_enums(syntax));
+        let view = MessageView::of_plain(&message, options).unwrap();
+        assert_eq!(view.get(&path("6")).is_ok(), is_there, "{syntax}");
+    }
 }
 
 #[test]

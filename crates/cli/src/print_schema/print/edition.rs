@@ -4,6 +4,8 @@ use std::collections::HashSet;
 
 use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
 use prost_reflect::prost_types::{FieldDescriptorProto, FileDescriptorProto};
+use prost_reflect::{FileDescriptor, MessageDescriptor};
+use proto_splitter::schema::is_closed_enum;
 
 /// Returns true if a file has a field that is encoded as a group, but can't be declared as a group
 /// in proto2. In proto2, a group declares both a type and the only field of this type, which is
@@ -41,6 +43,21 @@ pub(super) fn is_needed(file: &FileDescriptorProto) -> bool {
                 || !bodies.insert(full_name)
         })
     })
+}
+
+/// Returns true if a file has an open enum. The enums of proto2 are closed.
+pub(super) fn has_open_enum(file: &FileDescriptor) -> bool {
+    if file.enums().any(|values| !is_closed_enum(&values)) {
+        return true;
+    }
+    let mut messages: Vec<MessageDescriptor> = file.messages().collect();
+    while let Some(message) = messages.pop() {
+        if message.child_enums().any(|values| !is_closed_enum(&values)) {
+            return true;
+        }
+        messages.extend(message.child_messages());
+    }
+    false
 }
 
 /// Adds to `options` the features that express a field's proto2 label, type and `packed` option in

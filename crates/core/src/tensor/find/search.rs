@@ -146,9 +146,9 @@ impl<'a, I: Input> Search<'a, I> {
             self.cursor.set_range(piece.clone());
             while let Some(field) = self.next()? {
                 let number = field.number.0;
-                if let Some(&(oneof, wire)) = known.oneofs.get(&number)
-                    && field.wire_type == wire
-                    && let Some(before) = chosen.insert(oneof, number)
+                if let Some((oneof, member)) = known.oneofs.get(&number)
+                    && member.is_set_by(&mut self.cursor, &field)?
+                    && let Some(before) = chosen.insert(*oneof, number)
                     && before != number
                     && let Some(gone) = singular.remove(&before)
                 {
@@ -157,7 +157,7 @@ impl<'a, I: Input> Search<'a, I> {
                 let Some(way) = known.fields.get(&number) else {
                     continue;
                 };
-                if !matches!(field.wire_type, WireType::Len | WireType::StartGroup) {
+                if field.wire_type != way.wire {
                     continue;
                 }
                 let (end, value) = (field.end, field.value.clone());
