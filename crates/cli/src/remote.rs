@@ -229,6 +229,8 @@ struct StagedOutput {
     /// Path of the file in `folder` that the command writes in place of the object.
     path: PathBuf,
     location: ObjectLocation,
+    /// True if the command writes to the prefix of `path`, even if the name ends in `.pb`.
+    is_prefix: bool,
 }
 
 impl StagedOutput {
@@ -239,8 +241,14 @@ impl StagedOutput {
             let chunked = format!("{MODEL_STEM}.{CHUNKED_EXTENSION}");
             (self.path.join(MODEL_STEM), self.location.inside(&chunked))
         } else {
-            let ending = format!(".{CHUNKED_EXTENSION}");
-            (self.path.clone(), self.location.continued(&ending))
+            let prefix = if self.is_prefix {
+                prefix_of(&self.path)
+            } else {
+                self.path.clone()
+            };
+            let chunked = with_extension(&prefix, CHUNKED_EXTENSION);
+            let name = chunked.file_name().unwrap_or_default().to_string_lossy();
+            (prefix, self.location.beside(&name))
         };
         let is_written = |extension| with_extension(&prefix, extension).is_file();
         if is_written(PLAIN_EXTENSION) && !is_written(CHUNKED_EXTENSION) {
@@ -377,8 +385,9 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
     let mut staged = Staged::default();
     // A plan must refer to the objects themselves, since other hosts couldn't read a copy.
     let may_copy = !is_planned(command);
+    // A dry run writes nothing, so its input may also be where nothing can be written.
     let unnamed = match command {
-        Command::Split(args) if args.output.is_none() => args.input.clone(),
+        Command::Split(args) if args.output.is_none() && !args.dry_run => args.input.clone(),
         _ => None,
     };
     let Arguments {
@@ -403,13 +412,14 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
         Command::Split(args) => args.output.as_deref().map_or(Ok(()), check_scheme)?,
         _ => {}
     }
+    let is_prefix = matches!(command, Command::Split(_));
     // The arguments are read again, since the outputs to list depend on the inputs, which have
     // changed.
     let Arguments { outputs, force, .. } = arguments(command);
     staged.force = force;
     for named in outputs {
         check_scheme(named)?;
-        *named = staged.output(named)?;
+        *named = staged.output(named, is_prefix)?;
         output.hold();
     }
     Ok(staged)
@@ -476,7 +486,7 @@ impl Staged {
         }
     }
 
-    fn output(&mut self, named: &Path) -> Result<PathBuf, Failure> {
+    fn output(&mut self, named: &Path, is_prefix: bool) -> Result<PathBuf, Failure> {
         let location = location(named)?;
         if location.is_read_only() {
             return Err(Failure::usage(format!(
@@ -489,6 +499,7 @@ impl Staged {
             folder,
             path: path.clone(),
             location,
+            is_prefix,
         });
         Ok(path)
     }

@@ -263,8 +263,8 @@ impl ExternalizePlan {
     ///
     /// [`ErrorKind::Io`] if the folder can't be written to, or another conversion is running;
     /// [`ErrorKind::AlreadyExists`] if `saved_model.pb` and `saved_model.cpb` both exist and
-    /// contain different models, or a folder to which a link leads has the constants or the record
-    /// of another model; [`ErrorKind::SourceChanged`] if the model was changed after it was read;
+    /// contain different models, or a link leads to the constants or the record of another model,
+    /// or to their folder; [`ErrorKind::SourceChanged`] if the model was changed after it was read;
     /// [`ErrorKind::LimitExceeded`] if the new model is too large for TensorFlow.
     pub fn write_in_place(&self) -> Result<Externalized> {
         let folder = self.dir.path();
@@ -299,14 +299,16 @@ impl ExternalizePlan {
         Err(Error::new(ErrorKind::SourceChanged, message))
     }
 
-    /// Fails if the bundle or the record of another model would be replaced, in a folder to which a
-    /// link leads. A bundle whose contents are all written again isn't lost, nor is the record of
-    /// this model, so an interrupted run can be repeated.
+    /// Fails if the bundle or the record of another model would be replaced, to which or to whose
+    /// folder a link leads. A bundle whose contents are all written again isn't lost, nor is the
+    /// record of this model, so an interrupted run can be repeated.
     fn check_shared(&self, folder: &Path) -> Result<()> {
-        let is_shared = |file: &Path| file.is_file() && !again::is_own(folder, file);
+        // A file that is a link itself is replaced where the link leads to.
+        let is_shared =
+            |file: &Path| file.is_file() && (file.is_symlink() || !again::is_own(folder, file));
         let refuse = |file: &Path| {
-            let message = "another model may use this file, since a link leads to its folder: \
-                           externalize to a new folder, or replace the link with a folder";
+            let message = "another model may use this file, since a link leads to it or its \
+                           folder: externalize to a new folder, or remove the link";
             Err(Error::new(ErrorKind::AlreadyExists, message).in_file(file))
         };
         let record = folder.join(RECORD_FILE);
@@ -316,9 +318,15 @@ impl ExternalizePlan {
         {
             return refuse(&record);
         }
-        let [index, _] = bundle_files(folder);
-        // An earlier bundle that is still read is copied to the new one.
-        if !self.options.mapped && self.earlier.bundle.is_none() && is_shared(&index) {
+        let [index, data] = bundle_files(folder);
+        let shared = [&index, &data].into_iter().find(|file| is_shared(file));
+        // An earlier bundle that is still read is copied to the new one. Without its index, a
+        // bundle can't be read.
+        if let Some(shared) = shared
+            && index.is_file()
+            && !self.options.mapped
+            && self.earlier.bundle.is_none()
+        {
             let contents = self.contents.all.iter();
             let keys: BTreeSet<&str> = contents.map(|content| content.key.as_str()).collect();
             let kept = Bundle::open(bundle_prefix(folder))?;
@@ -327,7 +335,7 @@ impl ExternalizePlan {
                 .iter()
                 .any(|tensor| !keys.contains(tensor.name()))
             {
-                return refuse(&index);
+                return refuse(shared);
             }
         }
         Ok(())

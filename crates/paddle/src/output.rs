@@ -158,14 +158,16 @@ pub fn write_model(
 ) -> Result<WrittenModel> {
     let (message, folder) = (message.as_ref(), folder.as_ref());
     let write = || {
-        let made_from = MadeFrom::files([message]);
-        let message = if is_chunked(message)? {
+        let (message, made_from) = if is_chunked(message)? {
             let file = ChunkedFile::open_shared(message, &Limits::new())?;
-            MessageReader::of_chunks(file, None)?
+            // The message may be in several files.
+            let made_from = MadeFrom::files(file.paths());
+            (MessageReader::of_chunks(file, None)?, made_from)
         } else {
             let part = FilePart::open(message)?;
             let size = part.len();
-            MessageReader::new(Arc::new(part), size)
+            let reader = MessageReader::new(Arc::new(part), size);
+            (reader, MadeFrom::files([message]))
         };
         write_message(&message, made_from, folder, options)
     };

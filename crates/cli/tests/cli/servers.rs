@@ -223,6 +223,19 @@ fn a_file_of_a_server_that_does_not_tell_its_size_is_copied_first() {
 }
 
 #[test]
+fn a_split_that_is_only_planned_needs_no_place_to_write_to() {
+    let bytes = fs::read(fixture("functions_consts/saved_model.pb")).unwrap();
+    // This server sends no ranges, so the file is copied first.
+    let server = Server::Sending("/saved_model.pb", bytes).start();
+    let url = format!("http://{server}/saved_model.pb");
+    let several = ["--profile", "extended", "--max-file-size", "1GiB"];
+    for more in [&several[..], &[]] {
+        let planned = asked(&[&["split", &url, "--dry-run"][..], more].concat(), &[]);
+        assert!(planned.status.success(), "{planned:?}");
+    }
+}
+
+#[test]
 fn a_body_that_contradicts_its_range_is_not_taken() {
     let dir = Dir::new();
     let (out, bytes) = (dir.path("out"), vec![b'7'; 900_000]);

@@ -433,12 +433,15 @@ fn a_message_in_one_piece_is_not_written_where_readers_prefer_an_older_one_in_ch
     let dir = Dir::new();
     let (source, _, there) = split_to(&dir, "hidden");
     let prefix = there.strip_suffix(".cpb").unwrap();
-    for several in [&["--profile=extended", "--max-file-size=1GiB"][..], &[]] {
-        let arguments: [&dyn AsRef<Path>; 5] = [&"split", &source, &"-o", &prefix, &"--force"];
-        let several = several.iter().map(|option| option as &dyn AsRef<Path>);
-        let refused = run_all(arguments.into_iter().chain(several)).failed(Exit::Usage);
-        assert!(refused.starts_with(&format!("{there}: ")), "{refused}");
-        assert!(refused.ends_with("remove it first"), "{refused}");
+    let plain = format!("{prefix}.pb");
+    for output in [prefix, plain.as_str()] {
+        for several in [&["--profile=extended", "--max-file-size=1GiB"][..], &[]] {
+            let arguments: [&dyn AsRef<Path>; 5] = [&"split", &source, &"-o", &output, &"--force"];
+            let several = several.iter().map(|option| option as &dyn AsRef<Path>);
+            let refused = run_all(arguments.into_iter().chain(several)).failed(Exit::Usage);
+            assert!(refused.starts_with(&format!("{there}: ")), "{refused}");
+            assert!(refused.ends_with("remove it first"), "{refused}");
+        }
     }
     let folder = "memory:///hidden/model";
     run([&"convert", &dir.path(""), &folder, &"--to", &"cpb"]).ok();

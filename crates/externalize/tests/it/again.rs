@@ -195,6 +195,45 @@ fn in_place_nothing_is_removed_from_a_folder_to_which_a_link_leads() {
 
 #[cfg(unix)]
 #[test]
+fn in_place_the_files_of_another_model_are_not_replaced_where_they_are_links_themselves() {
+    use std::os::unix::fs::symlink;
+    for linked in [&BUNDLE[..1], &BUNDLE[1..], &BUNDLE, &[RECORD_FILE]] {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = [1u8, 2].map(|fill| {
+            let at = folder.path().join(fill.to_string());
+            fs::create_dir(&at).unwrap();
+            write_model(&at, &model(vec![constant("x", fill)], Vec::new()))
+        });
+        let original = fs::read(first.join("saved_model.pb")).unwrap();
+        let plan = ExternalizePlan::new(&first, &options()).unwrap();
+        plan.write_in_place().unwrap();
+        for file in BUNDLE.iter().copied().chain([RECORD_FILE]) {
+            let (from, to) = (first.join(file), second.join(file));
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            if linked.contains(&file) {
+                symlink(from, to).unwrap();
+            } else {
+                fs::copy(from, to).unwrap();
+            }
+        }
+        let plan = ExternalizePlan::new(&second, &options()).unwrap();
+        let error = plan.write_in_place().unwrap_err();
+        assert_eq!(
+            error.kind(),
+            ErrorKind::AlreadyExists,
+            "{linked:?}: {error}"
+        );
+        let back = folder.path().join("back");
+        internalize(&first, &back, &options()).unwrap();
+        assert!(
+            fs::read(back.join("saved_model.pb")).unwrap() == original,
+            "{linked:?}"
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
 fn in_place_the_files_of_another_model_are_not_replaced_through_a_link() {
     use std::os::unix::fs::symlink;
     for link in ["assets", "assets.extra"] {

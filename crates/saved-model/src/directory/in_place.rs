@@ -191,13 +191,28 @@ fn remove_unless_held(path: &Path) -> io::Result<()> {
     let file = File::open(path).ok();
     #[cfg(unix)]
     if let Some(file) = &file {
+        use std::os::unix::fs::MetadataExt;
+
         use rustix::fs::{FlockOperation, flock};
         let locked = flock(file, FlockOperation::NonBlockingLockExclusive);
         if locked == Err(rustix::io::Errno::WOULDBLOCK) {
             return Ok(());
         }
+        // The writer may have moved or removed the file after it was opened here. Then another
+        // writer's file may have its name by now.
+        let now = fs::metadata(path).map(|now| (now.dev(), now.ino()));
+        let is_there = file.metadata().is_ok_and(|file| {
+            let file = (file.dev(), file.ino());
+            now.is_ok_and(|now| now == file)
+        });
+        if !is_there {
+            return Ok(());
+        }
     }
-    fs::remove_file(path)
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 /// A lock on a folder. Until the lock is dropped, no other conversion can run in the folder.
