@@ -6,7 +6,7 @@
 //! that an enum doesn't declare among the unknown fields. It is stored in the options of each enum,
 //! since the enums of a proto2 file can't differ in it: in a field that protobuf's libraries don't
 //! know, since they refuse a proto2 file with features. The other features don't affect the wire
-//! format.
+//! format. All features are removed.
 
 use prost::Message;
 use prost_reflect::{DynamicMessage, EnumDescriptor, Syntax, Value};
@@ -33,6 +33,7 @@ mod field {
     pub(super) const NESTED_ENUM: u32 = 4;
     pub(super) const MESSAGE_EXTENSION: u32 = 6;
     pub(super) const MESSAGE_OPTIONS: u32 = 7;
+    pub(super) const ONEOF: u32 = 8;
     pub(super) const MAP_ENTRY: u32 = 7;
     // Numbers in FieldDescriptorProto.
     pub(super) const LABEL: u32 = 4;
@@ -40,12 +41,21 @@ mod field {
     pub(super) const TYPE_NAME: u32 = 6;
     pub(super) const FIELD_OPTIONS: u32 = 8;
     pub(super) const PACKED: u32 = 2;
-    // Number in EnumDescriptorProto.
+    // Number in OneofDescriptorProto.
+    pub(super) const ONEOF_OPTIONS: u32 = 2;
+    // Numbers in EnumDescriptorProto.
+    pub(super) const ENUM_VALUE: u32 = 2;
     pub(super) const ENUM_OPTIONS: u32 = 3;
-    // Numbers in FileOptions, FieldOptions and EnumOptions.
+    // Number in EnumValueDescriptorProto.
+    pub(super) const ENUM_VALUE_OPTIONS: u32 = 3;
+    // Numbers in FileOptions, MessageOptions, FieldOptions, OneofOptions, EnumOptions and
+    // EnumValueOptions.
     pub(super) const FILE_FEATURES: u32 = 50;
+    pub(super) const MESSAGE_FEATURES: u32 = 12;
     pub(super) const FIELD_FEATURES: u32 = 21;
+    pub(super) const ONEOF_FEATURES: u32 = 1;
     pub(super) const ENUM_FEATURES: u32 = 7;
+    pub(super) const ENUM_VALUE_FEATURES: u32 = 2;
     /// Number of a field in EnumOptions that only this crate knows: the value of `enum_type`. It is
     /// below the numbers of extensions.
     pub(super) const STORED_OPENNESS: u32 = 998;
@@ -120,6 +130,7 @@ pub(super) fn lower(file: &mut DynamicMessage) -> Result<()> {
     let features = with_own(features, file, field::FILE_OPTIONS, field::FILE_FEATURES);
     file.clear_field_by_number(number::SYNTAX);
     file.clear_field_by_number(field::EDITION);
+    clear_features(file, field::FILE_OPTIONS, field::FILE_FEATURES);
     for extension in messages_mut(file, field::EXTENSION) {
         lower_field(extension, features, &[])?;
     }
@@ -134,13 +145,20 @@ pub(super) fn lower(file: &mut DynamicMessage) -> Result<()> {
 
 /// Converts a message's descriptor. Recursion is safe, since the parser limits the nesting.
 fn lower_message(message: &mut DynamicMessage, features: Features) -> Result<()> {
+    clear_features(message, field::MESSAGE_OPTIONS, field::MESSAGE_FEATURES);
+    for oneof in messages_mut(message, field::ONEOF) {
+        clear_features(oneof, field::ONEOF_OPTIONS, field::ONEOF_FEATURES);
+    }
     let mut entries = Vec::new();
     for nested in messages_mut(message, field::NESTED_TYPE) {
         let options = message_in(nested, field::MESSAGE_OPTIONS);
         let map_entry =
             options.and_then(|options| options.get_field_by_number(field::MAP_ENTRY)?.as_bool());
         if map_entry == Some(true) {
-            // The fields of a map entry stay unchanged.
+            // The fields of a map entry stay unchanged, except for their features.
+            for member in messages_mut(nested, field::FIELD) {
+                clear_features(member, field::FIELD_OPTIONS, field::FIELD_FEATURES);
+            }
             entries.push(text(nested, number::NAME));
         } else {
             lower_message(nested, features)?;
@@ -158,10 +176,23 @@ fn lower_message(message: &mut DynamicMessage, features: Features) -> Result<()>
     Ok(())
 }
 
+/// Removes the features from the options of a descriptor. The numbers are those of the options in the
+/// descriptor, and of the features in the options.
+fn clear_features(of: &mut DynamicMessage, options: u32, features: u32) {
+    if !of.has_field_by_number(options) {
+        return;
+    }
+    let options = of.get_field_by_number_mut(options);
+    if let Some(options) = options.and_then(Value::as_message_mut) {
+        options.clear_field_by_number(features);
+    }
+}
+
 /// Converts a field's descriptor. `entries` are the names of the map entry types in the same
 /// message.
 fn lower_field(field: &mut DynamicMessage, features: Features, entries: &[String]) -> Result<()> {
     let features = with_own(features, field, field::FIELD_OPTIONS, field::FIELD_FEATURES);
+    clear_features(field, field::FIELD_OPTIONS, field::FIELD_FEATURES);
     let (label, kind) = (
         number_in(field, field::LABEL),
         number_in(field, field::TYPE),
@@ -201,6 +232,9 @@ fn lower_field(field: &mut DynamicMessage, features: Features, entries: &[String
 /// Stores in an enum's own options whether the enum is closed.
 fn lower_enum(values: &mut DynamicMessage, features: Features) -> Result<()> {
     let features = with_own(features, values, field::ENUM_OPTIONS, field::ENUM_FEATURES);
+    for value in messages_mut(values, field::ENUM_VALUE) {
+        clear_features(value, field::ENUM_VALUE_OPTIONS, field::ENUM_VALUE_FEATURES);
+    }
     let openness = if features.closed {
         value::CLOSED
     } else {

@@ -54,6 +54,32 @@ fn what_is_said_for_a_whole_file_holds_for_its_fields_but_not_for_maps() {
 }
 
 #[test]
+fn the_schema_of_an_edition_becomes_one_that_has_no_features() {
+    let features = "options { features { json_format: ALLOW } }";
+    let field = "number: 1 label: LABEL_OPTIONAL type: TYPE_INT32 oneof_index: 0";
+    let presence = "options { features { field_presence: EXPLICIT } }";
+    let set = set_of(&format!(
+        "file {{ name: 'a.proto' syntax: 'editions' edition: EDITION_2023 {presence}
+           message_type {{ name: 'M' {features} oneof_decl {{ name: 'o' {features} }}
+             field {{ name: 'f' {field} {presence} }} }}
+           enum_type {{ name: 'E' {features} value {{ name: 'E_0' number: 0 {features} }} }} }}"
+    ));
+    let pool = decode_descriptor_set(&set).unwrap();
+    let message = pool.get_message_by_name("M").unwrap();
+    let values = pool.get_enum_by_name("E").unwrap();
+    for options in [
+        message.parent_file().options(),
+        message.options(),
+        message.oneofs().next().unwrap().options(),
+        message.get_field(1).unwrap().options(),
+        values.options(),
+        values.get_value(0).unwrap().options(),
+    ] {
+        assert!(!options.has_field_by_name("features"), "{options}");
+    }
+}
+
+#[test]
 fn an_enum_is_closed_as_its_syntax_or_its_features_say() {
     let values = |name: &str, options: &str| {
         format!("enum_type {{ name: '{name}' value {{ name: '{name}_0' number: 0 }} {options} }}")
