@@ -102,7 +102,7 @@ fn a_file_that_is_not_a_regular_file_has_no_fingerprint() {
     device(&folder.path().join("fingerprint.pb"));
     let error = fingerprint::read(folder.path()).unwrap_err();
     assert!(error.to_string().contains("not a regular file"), "{error}");
-    // TensorFlow takes 0 for the hash of an index that it can't read.
+    // TensorFlow uses 0 as the hash of an index that it can't read.
     let model = data("tensorflow/keras_mlp/saved_model.pb");
     fs::copy(model, folder.path().join("saved_model.pb")).unwrap();
     fs::create_dir(folder.path().join("variables")).unwrap();

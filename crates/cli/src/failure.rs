@@ -236,8 +236,9 @@ fn names(message: &str, path: &str) -> bool {
     found.any(|at| at == 0 || message[..at].ends_with(' '))
 }
 
-/// Returns true if `--force` would replace what the error says is there. Some targets are never
-/// replaced, such as the other of two different models in a folder; their messages end differently.
+/// Returns true if `--force` would replace the existing file or folder that the error names. Some
+/// targets are never replaced, such as one of two different models in a folder; the messages about
+/// them end differently.
 fn may_be_forced(error: &Error) -> bool {
     let message = error.to_string();
     [

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         .progress(output.reading("reading"));
     let found = layout(&ALL, &candidate, &options).map_err(|error| failure(&place, &error))?;
     output.reads(found.other_files.iter().map(|other| &other.file))?;
-    // If a file is missing or damaged, not all other files are listed.
+    // If a file is missing or damaged, the list of the input's other files is incomplete.
     output.keeps_records()?;
     // The report is printed even for a damaged file, since it lists the regions before the damage.
     output.report(args.json, &found, text::text)?;

@@ -130,7 +130,7 @@ fn check_none_there(chunked: &ObjectLocation) -> Result<(), Failure> {
             )))
         }
         Ok(false) => Ok(()),
-        // Whoever may only write isn't told whether an object exists.
+        // A client with only write permission can't find out whether an object exists.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         Err(error) => Err(Failure::usage(error.to_string())),
     }
@@ -359,9 +359,10 @@ fn check_mapped(command: &Command) -> Result<(), Failure> {
     }
 }
 
-/// Returns the output of a split to which no output was given: the prefix beside the object `named`
-/// rather than beside its local copy, which is temporary. Returns `None` if the object isn't copied,
-/// since the output is then beside it anyway, or if it is a folder, whose output must be given.
+/// Returns the output of a split for which no output was given: the prefix beside the object
+/// `named` rather than beside its local copy, which is temporary. Returns `None` if the object
+/// isn't copied, since the output is then beside it anyway, or if it is a folder, for which an
+/// output must be given.
 fn prefix_beside(named: &Path, copy: &Path) -> Result<Option<PathBuf>, Failure> {
     if is_url(copy) || copy.is_dir() {
         return Ok(None);
@@ -385,7 +386,7 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
     let mut staged = Staged::default();
     // A plan must refer to the objects themselves, since other hosts couldn't read a copy.
     let may_copy = !is_planned(command);
-    // A dry run writes nothing, so its input may also be where nothing can be written.
+    // A dry run writes nothing, so its input may also be in a place that can't be written to.
     let unnamed = match command {
         Command::Split(args) if args.output.is_none() && !args.dry_run => args.input.clone(),
         _ => None,
@@ -436,7 +437,7 @@ impl Staged {
     ) -> Result<PathBuf, Failure> {
         let failed = |error: io::Error| Failure::usage(error.to_string());
         let not_planned = |location: &ObjectLocation| {
-            let message = "a plan can't refer to a local copy of it: name a .cpb file, or give the type of a message to split";
+            let message = "a plan can't refer to a local copy of an object: name a .cpb file, or give the type of the message to split";
             Failure::usage(format!("{location}: {message}"))
         };
         for named in &names(named) {

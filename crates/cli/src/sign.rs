@@ -92,7 +92,7 @@ pub(crate) fn run(args: &SignArgs, output: &mut Output<'_>) -> std::result::Resu
 }
 
 /// Returns the model's path with `.sig` appended: `model.sig` for the file `model` or the folder
-/// `model/`. If the path ends in `.` or `..`, this is the path of the folder to which it leads.
+/// `model/`. If `model` ends in `.` or `..`, it is first resolved to the folder to which it leads.
 fn default_target(model: &Path) -> PathBuf {
     let model = match model.file_name() {
         Some(_) => model.to_owned(),

@@ -91,8 +91,8 @@ fn existing(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
     files
 }
 
-/// Returns true if a file below `folder` isn't in a folder to which a link leads. Such a folder may
-/// be used by others, so its files must not be removed or replaced.
+/// Returns true unless a link below `folder` leads to the folder of `file`. Other models may use
+/// such a folder, so its files must not be removed or replaced.
 pub(crate) fn is_own(folder: &Path, file: &Path) -> bool {
     let is_folder =
         |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
@@ -102,7 +102,7 @@ pub(crate) fn is_own(folder: &Path, file: &Path) -> bool {
 }
 
 /// Returns the files in `folder` that have the name of a mapped constant, or of a temporary file
-/// for one. Nothing else there was written by this crate.
+/// for one. This crate writes no other files to `folder`.
 fn mapped_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let is_ours = |name: &str| {

@@ -299,11 +299,11 @@ impl ExternalizePlan {
         Err(Error::new(ErrorKind::SourceChanged, message))
     }
 
-    /// Fails if the bundle or the record of another model would be replaced, to which or to whose
-    /// folder a link leads. A bundle whose contents are all written again isn't lost, nor is the
+    /// Fails if the bundle or the record of another model would be replaced because a link leads to
+    /// it or to its folder. A bundle whose contents are all written again isn't lost, nor is the
     /// record of this model, so an interrupted run can be repeated.
     fn check_shared(&self, folder: &Path) -> Result<()> {
-        // A file that is a link itself is replaced where the link leads to.
+        // If the file is itself a link, the link's target is replaced.
         let is_shared =
             |file: &Path| file.is_file() && (file.is_symlink() || !again::is_own(folder, file));
         let refuse = |file: &Path| {
@@ -320,8 +320,8 @@ impl ExternalizePlan {
         }
         let [index, data] = bundle_files(folder);
         let shared = [&index, &data].into_iter().find(|file| is_shared(file));
-        // An earlier bundle that is still read is copied to the new one. Without its index, a
-        // bundle can't be read.
+        // An earlier bundle that the model still reads is copied to the new one. Without its index,
+        // a bundle can't be read.
         if let Some(shared) = shared
             && index.is_file()
             && !self.options.mapped
@@ -360,7 +360,7 @@ impl ExternalizePlan {
             Ok(Some(record)) => {
                 Ok(record.is_of(folder)? && record.has_original(&*self.data, self.size)?)
             }
-            // A damaged record doesn't tell whose `saved_model.pb` it is.
+            // A damaged record doesn't show to which model the `saved_model.pb` belongs.
             Ok(None) | Err(_) => Ok(false),
         }
     }

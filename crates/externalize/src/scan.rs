@@ -236,10 +236,10 @@ struct Found {
     encoding: Encoding,
 }
 
-/// The last field with a number in a message.
+/// The last field with a given number in a message.
 struct Last {
     field: Field,
-    /// True if no other field has the number.
+    /// True if no other field has this number.
     is_only: bool,
 }
 

@@ -196,8 +196,8 @@ impl ObjectLocation {
         std::iter::once(self.base.clone()).chain(encoded).collect()
     }
 
-    /// Returns the store and the object's name in the store, without any encoding. Schemes that
-    /// mean the same are replaced by one of them.
+    /// Returns the store and the object's name in the store, without any encoding. Replaces schemes
+    /// with the same meaning by one of them.
     pub(crate) fn full_name(&self) -> String {
         let (scheme, store) = self.base.split_once(':').unwrap_or_default();
         let scheme = match scheme {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bucket_in_the_path_of_a_url_is_another_store() {
+    fn each_bucket_in_the_path_of_a_url_is_a_different_store() {
         for server in [
             "https://account.blob.core.windows.net",
             "https://s3.eu-central-1.amazonaws.com",

@@ -27,8 +27,9 @@ pub const DEFAULT_MAX_DEPTH: u32 = 100;
 /// Maximum size of the name of a node or function, in bytes. Longer names aren't read.
 const MAX_NAME: u64 = crate::tensor::MAX_TENSOR_NAME;
 
-/// Maximum total size of the names and paths of the messages that contain tensors, in bytes. They
-/// are in the names of all tensors below them, which may therefore be far larger than the model.
+/// Maximum total size of the names and paths of the messages that contain tensors, in bytes. The
+/// names of all tensors in such a message contain them, and may therefore be far larger than the
+/// model.
 const MAX_NAMES: u64 = 256 << 20;
 
 /// The type of a message that may contain tensors.
@@ -232,7 +233,7 @@ impl Place<'_> {
     /// Returns the tensor's common name: for an initializer, its own name; for a constant, the name
     /// of its output; for a tensor in another attribute, `node.attribute`. In a subgraph, the name
     /// is prefixed with the names of the node and the attribute; in a function, with the function's
-    /// name. Fails if `names` become too large with this name.
+    /// name. Fails if this name makes the total in `names` too large.
     ///
     /// ```text
     /// conv1.weight    /relu/Constant_output_0    If_0/then_branch/bias    my.domain::Gelu/half

@@ -223,7 +223,7 @@ fn check_replaces(
 ) -> Result<()> {
     let there = match found(path, options.objects.as_ref())? {
         Some((name, objects)) => get(name, &**objects),
-        // Writing refuses to replace what exists and isn't a regular file.
+        // Writing refuses to replace anything but a regular file.
         None if !path.is_file() => Ok(None),
         None => read_file(path).map(Some),
     };

@@ -235,8 +235,8 @@ impl Planned {
         main_of(&self.message.prefix)
     }
 
-    /// Returns the main file's path, or its full name in a store. The names of the parts' files
-    /// begin like the last part of either.
+    /// Returns the main file's path, or its full name in a store. In both cases, the names of the
+    /// parts' files are made from the last component.
     fn full_name(&self, options: &PartOptions) -> Result<PathBuf> {
         match &options.objects {
             Some(objects) if is_object(&self.message.prefix) => {

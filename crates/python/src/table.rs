@@ -78,16 +78,16 @@ impl Iterator for Detached {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // SAFETY: This may be called at any time. It returns null in a thread that isn't known to the
-        // interpreter, so doesn't hold the GIL.
+        // SAFETY: This may be called at any time. It returns null in a thread that the interpreter
+        // doesn't know, and that therefore doesn't hold the GIL.
         if unsafe { ffi::PyGILState_GetThisThreadState() }.is_null() {
             return self.0.next();
         }
-        // PyO3 doesn't know whether other code has released the GIL in this thread, so it isn't used
-        // here. The interpreter knows.
+        // PyO3 isn't used here, since only the interpreter knows whether other code has released
+        // the GIL in this thread.
         // SAFETY: The interpreter exists, since it knows this thread.
         let state = unsafe { ffi::PyGILState_Ensure() };
-        // SAFETY: This thread holds the GIL now.
+        // SAFETY: This thread holds the GIL after the previous call.
         let thread = unsafe { ffi::PyEval_SaveThread() };
         let next = self.0.next();
         // SAFETY: These revert the previous two calls, which were made in the same thread.

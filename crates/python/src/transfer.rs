@@ -229,8 +229,8 @@ impl TransferReceiver {
         self.step(py, |receiver| Ok(receiver.chunks()))
     }
 
-    /// Writes the received message to a file. `message` is the full name of its type, if only one
-    /// type is accepted.
+    /// Writes the received message to a file. `message` is the full name of the only accepted type,
+    /// if there is one.
     fn write_file(
         &self,
         py: Python<'_>,
@@ -335,8 +335,8 @@ impl TransferReceiver {
         done.map_err(|error| refused(py, &error))
     }
 
-    /// Takes the receiver out. Fails, and leaves it, if the message doesn't have the type
-    /// `expected`.
+    /// Takes the receiver out of this object. Fails, and leaves the receiver there, if the message
+    /// doesn't have the type `expected`.
     fn take(&self, py: Python<'_>, expected: Option<&str>) -> PyResult<Box<Receiver>> {
         let taken_out = py.detach(|| {
             let mut held = self.lock();

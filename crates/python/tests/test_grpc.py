@@ -168,7 +168,7 @@ def test_what_came_of_a_response_is_not_sent_again(
     assert psg.receive(rest, Tree, pending=pending) == large()
 
 
-def test_the_progress_of_a_receiver_is_of_all_bytes() -> None:
+def test_the_progress_of_a_receiver_counts_all_bytes() -> None:
     told: list[tuple[int, int]] = []
     sent = frames()
     total = sent[0].begin.chunk_bytes
@@ -191,7 +191,7 @@ def test_the_progress_of_a_receiver_is_of_all_bytes() -> None:
     assert told[0][0] > 1 << 20 and told[-1] == (total, total)
 
 
-def test_a_message_of_another_type_is_refused_also_if_its_transfer_was_kept(
+def test_a_message_of_another_type_is_refused_even_if_its_transfer_was_kept(
     tmp_path: Path,
 ) -> None:
     # These bytes are a message of both types.

@@ -75,7 +75,7 @@ assert type(tensorflow.__spec__.loader).__module__ != "proto_splitter.tensorflow
 """
 
 
-def test_auto_enables_the_package_although_it_was_asked_before_whether_tensorflow_is_there(
+def test_auto_enables_the_package_even_if_tensorflow_was_looked_up_before(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "tensorflow.py").touch()

@@ -442,7 +442,7 @@ impl Window {
             return Err(Fault::ends_inside(chunk, self.end()));
         }
         // A stream can't go back, so it is never read beyond the chunk's data, nor beyond a block
-        // header that isn't checked yet.
+        // header that hasn't been checked yet.
         let most = match (input.goes_back(), is_boundary(at)) {
             (true, _) => WINDOW - at % BLOCK,
             (false, true) => BLOCK_HEADER,

@@ -67,7 +67,7 @@ impl<T: Costly> Recent<T> {
         lock(&self.settled).contains_key(&index)
     }
 
-    /// Returns the total size of the parts that take memory, in bytes.
+    /// Returns the total size of the cached parts, in bytes.
     #[cfg(test)]
     pub(crate) fn size(&self) -> u64 {
         lock(&self.recent).iter().map(|(_, size, _)| size).sum()

@@ -209,8 +209,8 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|error| at(path, error.into()))
 }
 
-/// Returns the place of `path` relative to `root`; `None` if it is outside. Resolves `..` and
-/// symbolic links, except for a link at the end of `path`, where the file needn't exist.
+/// Returns `path` relative to `root`; `None` if it is outside. Resolves `..` and symbolic links,
+/// except for a link at the end of `path`. The file at `path` needn't exist.
 fn place_within(root: &Path, path: &Path) -> Option<PathBuf> {
     let resolved = || {
         let root = fs::canonicalize(root)?;

@@ -21,8 +21,8 @@ use crate::table::TableReader;
 pub(crate) const VERSION: i32 = 1;
 
 /// Maximum total size of the keys in an index, in bytes. Keys share prefixes, which are stored once,
-/// so the keys may be far larger than the index. The keys of all slices of tensors, each of which
-/// contains the tensor's name, may have as many bytes.
+/// so the keys may be far larger than the index. The keys of all slices, each of which contains its
+/// tensor's name, have the same limit.
 const MAX_KEYS: u64 = 256 << 20;
 
 /// A tensor in a bundle: its name, type, shape and location.
@@ -165,7 +165,7 @@ impl Index {
     }
 }
 
-/// Fails if the keys by which the slices of all tensors are looked up are too long in all.
+/// Fails if the keys of the slices of all tensors are too large in total.
 fn check_keys_of_slices(entries: &[(String, Entry)]) -> Result<()> {
     let mut size = 0u64;
     for (name, entry) in entries {
@@ -173,7 +173,7 @@ fn check_keys_of_slices(entries: &[(String, Entry)]) -> Result<()> {
             size = size.saturating_add(slice::key_len(name.as_bytes(), proto));
             if size > MAX_KEYS {
                 let message =
-                    format!("the keys of the slices have more than {MAX_KEYS} bytes in all");
+                    format!("the keys of the slices have more than {MAX_KEYS} bytes in total");
                 return Err(Error::new(ErrorKind::LimitExceeded, message));
             }
         }

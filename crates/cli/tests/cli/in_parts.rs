@@ -97,7 +97,7 @@ fn a_split_a_verification_and_a_merge_by_several_hosts_give_back_the_message() {
 }
 
 #[test]
-fn no_option_is_said_to_replace_what_is_not_a_plan_or_a_report() {
+fn no_option_is_suggested_to_replace_a_file_that_is_not_a_plan_or_a_report() {
     let dir = Dir::new();
     plan(&dir, "2");
     let (plan, model) = (dir.path("plan"), dir.path("saved_model.pb"));

@@ -289,7 +289,7 @@ fn an_output_is_as_private_as_each_of_the_shards_that_it_is_made_from() {
 }
 
 #[test]
-fn what_is_made_from_an_externalized_model_is_as_private_as_each_of_its_files() {
+fn an_output_made_from_an_externalized_model_is_as_private_as_each_of_its_files() {
     let args = [
         "externalize",
         "model",

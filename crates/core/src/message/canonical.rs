@@ -4,7 +4,7 @@
 //! Two serializations of one message may differ in the order of fields and map entries, in overlong
 //! varints and lengths, in superseded values and in explicit defaults. The canonical serialization
 //! is the one that C++ writes: fields sorted by number, map entries sorted by key, repeated numbers
-//! packed as declared, minimal encodings, and unknown fields last, among them the numbers that a
+//! packed as declared, minimal encodings, and unknown fields last, including the numbers that a
 //! closed enum doesn't declare. Fingerprints are hashes of this form.
 //!
 //! Nothing is decoded. A plan is a list of spans of the source with a few literal bytes between

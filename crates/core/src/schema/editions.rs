@@ -3,10 +3,10 @@
 //! Two features determine a field's wire format: `repeated_field_encoding`, whether a repeated
 //! number is packed, and `message_encoding`, whether a message is delimited, that is, a group. Both
 //! are set for a file or a field. A third one, `enum_type`, determines whether parsers put a number
-//! that an enum doesn't declare among the unknown fields. It is stored in the options of each enum,
-//! since the enums of a proto2 file can't differ in it: in a field that protobuf's libraries don't
-//! know, since they refuse a proto2 file with features. The other features don't affect the wire
-//! format. All features are removed.
+//! that an enum doesn't declare among the unknown fields. The other features don't affect the wire
+//! format. All features are removed, since protobuf's libraries refuse a proto2 file with features.
+//! The value of `enum_type`, which can't differ between the enums of a proto2 file, is stored in
+//! the options of each enum, in a field that those libraries don't know.
 
 use prost::Message;
 use prost_reflect::{DynamicMessage, EnumDescriptor, Syntax, Value};

@@ -24,8 +24,8 @@ pub const MAX_LIST_MEMORY: usize = 256 << 20;
 struct TypeOnTheWay {
     /// The fields that lead to tensors, by field number.
     fields: HashMap<u32, FieldOnTheWay>,
-    /// For each member of a oneof of which any member leads to tensors, the index of the oneof and
-    /// the member. A later value of a member replaces the value of another member.
+    /// The members of each oneof in which any member leads to tensors, by field number, each with
+    /// the index of the oneof. A later value of a member replaces the value of another member.
     oneofs: HashMap<u32, (usize, OneofMember)>,
     /// Field numbers that lead to the name in a message of this type; `None` if that name isn't
     /// part of tensors' names.
@@ -36,7 +36,7 @@ struct TypeOnTheWay {
 struct FieldOnTheWay {
     target: usize,
     many: Many,
-    /// Wire type of the values. Parsers treat a field with another one as unknown.
+    /// Wire type of the values. Parsers treat a field with another wire type as unknown.
     wire: WireType,
 }
 
@@ -96,8 +96,8 @@ impl Types {
     }
 }
 
-/// Returns, for each member of a oneof of which any member leads to tensors, the index of the oneof
-/// and the member.
+/// Returns the members of each oneof in which any member leads to tensors, by field number, each
+/// with the index of the oneof.
 fn oneofs(
     message: &MessageDescriptor,
     on_the_way: &HashMap<u32, FieldOnTheWay>,

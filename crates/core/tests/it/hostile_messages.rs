@@ -38,7 +38,7 @@ fn a_field_with_the_wrong_wire_type_does_not_clear_another_member_of_its_oneof()
     let view = view(&message);
     assert_eq!(tensors_in(&view, &[&GROUPS]).unwrap().len(), 1);
     assert_eq!(view.get(&path("30.33.1")).unwrap()[..], [1]);
-    // A number of the right wire type does.
+    // A field with the right wire type clears it.
     let message = cat([message.clone(), int(32, 7)]);
     let view = self::view(&message);
     assert!(tensors_in(&view, &[&GROUPS]).unwrap().is_empty());
@@ -293,7 +293,7 @@ fn numbers_that_a_closed_enum_does_not_declare_are_put_among_the_unknown_fields(
     const MINUS: u64 = u64::MAX;
     let entry = |mood: u64| len(4, cat([int(1, 7), int(2, mood)]));
     let closed = [
-        // The value before an unknown number stays, and so does another member of the oneof.
+        // An unknown number replaces neither an earlier value nor another member of the oneof.
         (cat([int(1, 1), int(1, 99)]), cat([int(1, 1), int(1, 99)])),
         (cat([int(1, 99), int(6, 5)]), cat([int(6, 5), int(1, 99)])),
         (cat([int(6, 5), int(5, 99)]), cat([int(6, 5), int(5, 99)])),

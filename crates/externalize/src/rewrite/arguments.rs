@@ -74,7 +74,7 @@ impl Rewriter<'_> {
                 return Ok(());
             }
             let message =
-                format!("functions would need more than {MAX_ARGUMENTS} arguments in all");
+                format!("functions would need more than {MAX_ARGUMENTS} arguments in total");
             Err(Error::new(ErrorKind::LimitExceeded, message))
         };
         for ((function, _), content) in &self.of {
@@ -102,7 +102,7 @@ impl Rewriter<'_> {
                 count += contents_passed(passed, site, node).map_or(0, <[usize]>::len);
                 if count > MAX_ARGUMENTS {
                     let message =
-                        format!("calls would need more than {MAX_ARGUMENTS} inputs in all");
+                        format!("calls would need more than {MAX_ARGUMENTS} inputs in total");
                     return Err(Error::new(ErrorKind::LimitExceeded, message));
                 }
             }

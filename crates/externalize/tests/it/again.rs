@@ -182,7 +182,7 @@ fn in_place_nothing_is_removed_from_a_folder_to_which_a_link_leads() {
         let before = files(&outside);
         assert!(!before.is_empty());
         let plan = ExternalizePlan::new(&place, &options()).unwrap();
-        // A copy of the model takes nothing over from the earlier one.
+        // A copy contains no files of the earlier externalized model.
         let out = folder.path().join("out");
         assert_eq!(plan.write(&out).unwrap().stale.len(), 4, "{link}");
         let is_stale =
@@ -434,7 +434,7 @@ fn reading_old_bundle(folder: &Path) -> (std::path::PathBuf, SavedModel) {
 
 #[cfg(unix)]
 #[test]
-fn what_is_made_from_an_old_bundle_is_as_private_as_the_bundle() {
+fn an_output_made_from_an_old_bundle_is_as_private_as_the_bundle() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let (path, _) = reading_old_bundle(folder.path());
@@ -451,7 +451,7 @@ fn what_is_made_from_an_old_bundle_is_as_private_as_the_bundle() {
 }
 
 #[test]
-fn what_functions_still_read_of_an_old_bundle_stays_in_the_new_one() {
+fn tensors_of_an_old_bundle_that_functions_still_read_stay_in_the_new_one() {
     let folder = tempfile::tempdir().unwrap();
     let (path, saved) = reading_old_bundle(folder.path());
     let old = Bundle::open(path.join(BUNDLE_PREFIX)).unwrap();

@@ -116,7 +116,7 @@ fn no_bit_of_a_constant_is_flipped_unnoticed() {
 fn a_record_or_a_model_that_is_not_a_regular_file_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let (_, out) = externalized(folder.path(), false);
-    // A device says that it has no bytes, however many it has.
+    // A device reports a size of 0, however many bytes it has.
     let replace = |file: &str| {
         fs::remove_file(out.join(file)).unwrap();
         std::os::unix::fs::symlink("/dev/null", out.join(file)).unwrap();

@@ -62,7 +62,7 @@ fn a_message_in_a_store_is_split_verified_and_merged_by_parts() {
 }
 
 #[test]
-fn parts_are_called_after_the_decoded_name_of_the_main_object() {
+fn parts_are_named_after_the_decoded_name_of_the_main_object() {
     let bucket = Bucket::new("encoded");
     for (encoded, decoded) in [
         ("my%20model", "my model."),

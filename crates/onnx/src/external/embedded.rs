@@ -223,7 +223,7 @@ impl Visitor for Names<'_> {
         _: &mut Cursor<'_>,
     ) -> Result<()> {
         if tensor.is_external {
-            let error = tensor.invalid("its data is in another file, but one must contain it all");
+            let error = tensor.invalid("its data is in another file, but all must be in one file");
             return Err(error.at_path(place.path()));
         }
         let moved = self.starts.get(tensor.name.as_str());

@@ -324,9 +324,9 @@ impl OldData {
         self.referenced.iter().any(is_interim) || paths.iter().any(is_linked)
     }
 
-    /// Returns the first ending in [`INTERIM`] with which no data file of the model ends, and with
-    /// which none of `paths` becomes the path of a file from which the new model was made. Returns
-    /// `None` if there is no such ending.
+    /// Returns the first ending in [`INTERIM`] that no data file of the model has, and that,
+    /// appended to any of `paths`, names no file from which the new model was made. Returns `None`
+    /// if there is no such ending.
     fn free_ending(&self, paths: &[PathBuf], made_from: &MadeFrom) -> Option<&'static str> {
         let is_free = |ending: &&&str| {
             let mut files = self.referenced.iter();

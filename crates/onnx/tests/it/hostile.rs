@@ -90,8 +90,8 @@ fn what_is_too_long_or_too_much_is_a_limit() {
     }
 }
 
-/// Returns a serialized model with a node of a large name, which is in the names of this number of
-/// tensors below it, followed by a node with this number of attributes that each have a tensor.
+/// Returns a serialized model: a node with a large name, which the names of the `tensors` tensors
+/// below it contain, and then a node with this number of attributes, each with a tensor.
 fn repetitive(tensors: usize, attributes: usize) -> Vec<u8> {
     let graph = GraphProto {
         initializer: vec![raw("t", [7; 64]); tensors],

@@ -107,7 +107,8 @@ fn difference(
             Some(offset) => Ok(Some(format!("the bytes differ from byte {offset} on"))),
             None => {
                 let other = other.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                // The input that failed first made the other one fail, too.
+                // Reports the error of the input that failed first, since it made the other one
+                // fail, too.
                 let both = if ended {
                     other.and(read)
                 } else {

@@ -178,7 +178,8 @@ pub(crate) fn separate_path(folder: &Path, name: &str) -> Result<PathBuf> {
 /// parameters, or a separate file for any parameter in `specs`.
 pub(crate) fn has_parameters(program: &Path, specs: &[ParameterSpec]) -> bool {
     let combined = find(program).ok().and_then(|found| found.parameters);
-    // A program with an unusual name is found as a file of parameters itself.
+    // For a program with an unusual name, `find` returns the program itself as the file of
+    // parameters.
     if combined.is_some_and(|file| file != program) {
         return true;
     }

@@ -59,8 +59,8 @@ impl Default for Incoming {
 }
 
 impl Incoming {
-    /// Starts a level of LoD. Fails if there are too many, since a level without bytes takes memory,
-    /// too.
+    /// Starts a level of LoD. Fails if there are too many, since even a level without bytes takes
+    /// memory.
     pub(super) fn begin_level(&mut self) -> Result<()> {
         if self.lod.len() as u64 >= MAX_LOD_LEVELS {
             let message = format!("more than {MAX_LOD_LEVELS} LoD levels");

@@ -70,8 +70,8 @@ impl Staging {
         let path = separate_path(self.folder.path(), name)?;
         if !self.inputs.is_empty() {
             let to = self.target.join(name);
-            // There may be as many inputs as files, so they are only compared one by one for the
-            // error.
+            // There may be as many inputs as output files, so the inputs are compared one by one
+            // only to make the error.
             if fs::canonicalize(&to).is_ok_and(|real| self.inputs.contains(&real)) {
                 self.made_from.check_apart(&to)?;
             }

@@ -113,7 +113,7 @@ fn the_merged_message_is_as_private_as_each_file_of_the_input() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_not_a_regular_file_is_not_replaced_even_if_asked_for() {
+fn a_target_that_is_not_a_regular_file_is_not_replaced_even_by_force() {
     use std::os::unix::net::UnixListener;
     let folder = Folder::new();
     split(&folder);

@@ -270,7 +270,7 @@ impl<S: ReadAt> RecordReader<S> {
     }
 
     /// Does the same as [`chunk_at`](Self::chunk_at), but reads the headers of the chunks from
-    /// `begin` on, where a chunk begins.
+    /// `begin` on, which is the beginning of a chunk.
     fn chunk_from(&mut self, mut begin: u64, numeric: u64) -> Result<Option<Chunk>, (u64, Fault)> {
         loop {
             let chunk = self.header_at(begin).map_err(|fault| (begin, fault))?;

@@ -179,7 +179,7 @@ fn buckets_of_fields_that_are_not_wanted_are_not_even_looked_at() {
 }
 
 #[test]
-fn one_can_go_back_to_the_last_record_with_another_projection() {
+fn a_reader_can_go_back_to_the_last_record_with_another_projection() {
     let records = [b"\x08\x07\x12\x01a", b"\x08\x09\x12\x01b"];
     for threads in [0, 2] {
         let file = write(&records, WriterOptions::new());

@@ -49,7 +49,7 @@ struct Part {
 }
 
 /// Reads an open SDNB file. If it is a shard, also reads the model's other shards, from the same
-/// folder, and sets them as files of the content.
+/// folder, and stores the paths of all files in the content.
 pub(super) fn read_files(
     file: Arc<dyn ReadAt>,
     path: &Path,

@@ -311,8 +311,8 @@ fn the_names_of_the_tensors_of_all_tags_together_have_a_limit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("names.zip");
     let name = "n".repeat(512 << 10);
-    // In the name of each state is the name of its variable. In all, 512 names of this size are too
-    // large.
+    // The name of each state contains the name of its variable. In total, 512 names of this size
+    // are too large.
     for (first, second, fits) in [(10, 10, true), (600, 0, false), (10, 510, false)] {
         let mut entries = Entries::good();
         for (tag, states) in [("a", first), ("b", second)] {

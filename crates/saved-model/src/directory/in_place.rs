@@ -164,7 +164,7 @@ fn check_same(path: &Path, old: ModelForm, new: ModelForm) -> Result<()> {
 }
 
 /// Removes temporary and leftover files of interrupted conversions. The caller holds the folder's
-/// lock, so no conversion is running. Keeps files that other writers still hold.
+/// lock, so no conversion is running. Keeps files that are still being written.
 fn remove_unfinished(path: &Path) -> Result<()> {
     for entry in fs::read_dir(path).map_err(|error| Error::from(error).in_file(path))? {
         let entry = entry?.path();
@@ -183,8 +183,8 @@ fn remove_unfinished(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes a temporary file, unless a process holds the lock of the file, since it is writing the
-/// file. On a file system without locks, removes the file.
+/// Removes a temporary file, unless a process holds the file's lock because it is writing the file.
+/// On a file system without locks, removes the file.
 fn remove_unless_held(path: &Path) -> io::Result<()> {
     // The lock is kept until the file is removed, so that no other writer can take the file.
     #[cfg(unix)]
@@ -198,8 +198,8 @@ fn remove_unless_held(path: &Path) -> io::Result<()> {
         if locked == Err(rustix::io::Errno::WOULDBLOCK) {
             return Ok(());
         }
-        // The writer may have moved or removed the file after it was opened here. Then another
-        // writer's file may have its name by now.
+        // The writer may have moved or removed the file after it was opened here. In that case,
+        // another writer's file may have its name.
         let now = fs::metadata(path).map(|now| (now.dev(), now.ino()));
         let is_there = file.metadata().is_ok_and(|file| {
             let file = (file.dev(), file.ino());

@@ -23,8 +23,8 @@ use crate::manifest::{Manifest, RecordKind};
 const MAX_PASSES: u64 = 1024;
 
 /// Maximum number of bytes to read while looking for the values to set, in addition to
-/// [`MAX_PASSES`] times the size of the records. Each value is looked for from the beginning of the
-/// messages around it.
+/// [`MAX_PASSES`] times the size of the records. The search for a value starts at the beginning of
+/// each message that contains the value.
 const MAX_SEARCHED: u64 = 256 << 20;
 
 /// Assembles the message from the records that the manifest describes. `root` is the message's
@@ -174,7 +174,7 @@ impl<'a> Assembly<'a> {
             };
             if self.searched > most {
                 let message = format!(
-                    "more than {most} bytes are read to find the values that overrides replace"
+                    "more than {most} bytes would be read to find the values that overrides replace"
                 );
                 return Err(of_record(Error::new(ErrorKind::LimitExceeded, message)));
             }

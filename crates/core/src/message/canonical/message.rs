@@ -38,7 +38,8 @@ enum Bucket {
     Map(BTreeMap<Key, Kept>),
 }
 
-/// The known fields seen so far, by number, the members of oneofs among them, and a plan for the unknown fields.
+/// The known fields seen so far, by number, the last member of each oneof among them, and a plan
+/// for the unknown fields.
 #[derive(Default)]
 struct Buckets {
     known: BTreeMap<u32, Bucket>,
@@ -106,8 +107,8 @@ impl Canonical<'_> {
         edits: &Edits<'_>,
         depth: u32,
     ) -> Result<()> {
-        // The value before a number that a closed enum doesn't declare stays, and so do the other
-        // members of the oneof.
+        // A number that a closed enum doesn't declare replaces neither an earlier value nor another
+        // member of the oneof.
         if known.has_closed_enum()
             && field.wire_type == WireType::Varint
             && !known.is_declared(self.number(field)?)

@@ -144,8 +144,8 @@ fn replace_preferred(main: AtomicFile, preferred: &Path) -> Result<()> {
 }
 
 /// Removes the chunked file `preferred`, which readers would read instead of `plain`, and then its
-/// other files, except those for which `stays` returns true. `main` is `preferred`, or the file to
-/// which it leads.
+/// other files, except those for which `stays` returns true. `main` is `preferred`, or, if that is
+/// a link, its target.
 pub(super) fn remove_preferred(
     preferred: &Path,
     main: &Path,

@@ -86,7 +86,8 @@ fn among(
     progress: &Progress,
 ) -> Result<Vec<(usize, Duplicate)>> {
     let mut blocks = [vec![0; STEP], vec![0; STEP]];
-    // By checksum, so that many chunks with equal samples aren't all looked through for each.
+    // Chunks without an earlier duplicate, by checksum, so that a chunk isn't compared with all
+    // chunks that have equal samples.
     let mut distinct: HashMap<u32, Vec<usize>> = HashMap::new();
     let mut found = Vec::new();
     for &index in group {

@@ -62,7 +62,7 @@ pub(in crate::split) fn write(
         if !written.source_stays && sibling.symlink_metadata().is_ok() {
             check_sibling(sibling, force)?;
             let main = written_through(sibling)?;
-            // If only a link goes, the file that it leads to still needs its other files.
+            // If only a link is removed, its target still needs its other files.
             let stays = |path: &Path| main != *sibling || is_read(path);
             let removed = remove_preferred(sibling, &main, path, options, stays)?;
             written.removed = removed.sibling;
@@ -76,7 +76,7 @@ pub(in crate::split) fn write(
     // message.
     let sibling_goes = !written.source_stays && !options.always_chunked;
     let main = written_through(&chunked)?;
-    // If only a link goes, the file that it leads to still needs its other files.
+    // If only a link is replaced, its target still needs its other files.
     let link_goes = !plan.is_split() && main != chunked;
     let stays = |path: &Path| link_goes || is_read(path);
     recover(&main, &options.progress)?;

@@ -55,8 +55,8 @@ impl Found {
     }
 }
 
-/// A value of a singular field: the ranges of its occurrences, and the range in [`Search::found`] of the
-/// tensors in the first occurrence.
+/// A value of a singular field: the ranges of its occurrences, and the range in [`Search::found`]
+/// of the tensors in the first occurrence.
 struct Singular {
     first: Range<u64>,
     more: Vec<Range<u64>>,

@@ -171,7 +171,7 @@ class Pending:
         )
         self._lock = threading.Lock()
         self._turn = 0
-        #: The size of the complete chunks, of all received bytes, and of all chunks, in bytes.
+        #: The sizes of the complete chunks, of all received bytes, and of all chunks, in bytes.
         self._kept = self._done = self._total = 0
         #: The time at which the last frame arrived; before the first frame, the transfer's start.
         self.touched = time.monotonic()
@@ -299,7 +299,7 @@ class Inbox:
 
 
 class Limits:
-    """The time limits of a transfer that begins now, in seconds; ``None`` for no limit."""
+    """The time limits of a transfer, in seconds, from when this is made; ``None`` for no limit."""
 
     def __init__(self, idle: float | None, whole: float | None) -> None:
         self._idle, self._whole = idle, whole
@@ -316,7 +316,7 @@ class Limits:
         return left, self._too_long()
 
     def check(self) -> None:
-        """Raises an error if the whole transfer takes too long."""
+        """Raises an error if the whole transfer has taken too long."""
         if self._whole is not None and time.monotonic() - self._begun > self._whole:
             raise self._too_long()
 

@@ -275,8 +275,8 @@ async def receive_arriving(
     try:
         file = await _told(step, frames, context)
     except BaseException:
-        # Nobody waits for the message anymore. The exception of a transfer that has ended is
-        # retrieved, so that asyncio doesn't report it.
+        # The caller has stopped waiting for the message. If the transfer has already ended, its
+        # exception is retrieved, so that asyncio doesn't report it.
         if not ended.cancel() and not ended.cancelled():
             ended.exception()
         raise
@@ -335,7 +335,7 @@ async def _drive(
             wait, late = limits.wait()
             try:
                 frame = await asyncio.wait_for(anext(iterator, None), wait)
-            # Before Python 3.11, the error of asyncio isn't the built-in one.
+            # Before Python 3.11, asyncio's TimeoutError isn't the built-in one.
             except (TimeoutError, asyncio.TimeoutError):
                 raise late from None
             limits.check()

@@ -161,7 +161,7 @@ def move_model(source: str, target: str) -> list[str]:
     for name in names:
         to = os.path.join(target, name)
         if is_linked(target, name) and os.path.exists(to):
-            # The same contents, as those of a model that is saved again, lose nothing.
+            # Replacing a file with equal contents, as when a model is saved again, loses nothing.
             if not filecmp.cmp(os.path.join(source, name), to, shallow=False):
                 why = "another model may use this file, since a link leads to its folder"
                 raise FileExistsError(errno.EEXIST, why, to)

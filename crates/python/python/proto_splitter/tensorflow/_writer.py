@@ -170,7 +170,7 @@ _CONTENT = re.compile(r"[0-9A-Fa-f]+|\.protosplit-.*\.tmp")
 def _remove_stale(folder: str, saved_model: Any) -> None:
     """Removes files of an earlier externalized model, if the new model doesn't use them.
 
-    Other files, and files in folders to which links lead, belong to somebody else.
+    Leaves other files, and files in folders to which links lead, since they aren't the model's own.
     """
     named = {
         os.path.join("assets", asset.filename)

@@ -36,8 +36,8 @@ class _Loader(importlib.abc.Loader):
 class _Finder(importlib.abc.MetaPathFinder):
     """A finder that makes the import of TensorFlow use :class:`_Loader`.
 
-    It stays until TensorFlow is imported, since a spec is also requested without an import: to find
-    out whether TensorFlow is installed.
+    It stays until TensorFlow is imported, since programs also request a spec without importing
+    TensorFlow, to find out whether it is installed.
     """
 
     def __init__(self) -> None:
