@@ -14,7 +14,6 @@ use prost_reflect::{DynamicMessage, EnumDescriptor, Syntax, Value};
 use super::reflect::number;
 use super::reflect::{invalid, text};
 use crate::Result;
-use crate::wire::{FieldNumber, WireType, put_varint, tag};
 
 /// Supported editions, by their numbers in the enum `google.protobuf.Edition`: 2023 and 2024. Their
 /// features have the same defaults.
@@ -65,6 +64,9 @@ mod field {
     pub(super) const REPEATED_FIELD_ENCODING: u32 = 3;
     pub(super) const MESSAGE_ENCODING: u32 = 5;
 }
+
+/// The wire encoding of the tag of [`field::STORED_OPENNESS`], whose value is a varint.
+const STORED_TAG: [u8; 2] = [0xb0, 0x3e];
 
 /// Numbers of enum values in descriptors.
 mod value {
@@ -245,12 +247,9 @@ fn lower_enum(values: &mut DynamicMessage, features: Features) -> Result<()> {
         .and_then(Value::as_message_mut)
         .ok_or_else(|| invalid("an enum without options".into()))?;
     options.clear_field_by_number(field::ENUM_FEATURES);
-    let mut stored = Vec::new();
-    let number = FieldNumber(field::STORED_OPENNESS);
-    put_varint(&mut stored, tag(number, WireType::Varint));
-    put_varint(&mut stored, openness.into());
+    let [low, high] = STORED_TAG;
     options
-        .merge(stored.as_slice())
+        .merge(&[low, high, openness][..])
         .map_err(|error| invalid(error.to_string()))
 }
 
