@@ -30,6 +30,7 @@ mod from_scalar;
 mod levels;
 mod locate;
 mod member_names;
+mod oneof_member;
 mod packed;
 mod pieces;
 mod place;
@@ -69,6 +70,7 @@ pub(crate) use member_names::{
     Kindred, MAX_TEXT, Naming, PROBED_TEXT, is_text, name_field, name_of,
 };
 pub use member_names::{MemberFields, MemberName, NameRule};
+pub(crate) use oneof_member::OneofMember;
 pub use pieces::{Piece, PieceOptions, Pieces};
 pub(crate) use place::{Place, enclosing, enclosing_range};
 pub use run_size::RunSize;

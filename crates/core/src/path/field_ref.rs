@@ -1,12 +1,9 @@
 //! A field or an extension of a message type.
 
-use prost_reflect::{
-    EnumDescriptor, ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor,
-};
+use prost_reflect::{ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 
 use super::map_key::MapKey;
-use crate::schema::is_closed_enum;
-use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, wire_type};
+use crate::wire::{Field, WireType, wire_type};
 use crate::{Error, ErrorKind, Result};
 
 /// A field or an extension. prost-reflect has a type for each, but paths treat them alike.
@@ -89,43 +86,6 @@ impl FieldRef {
             FieldRef::Field(field) => field.containing_oneof(),
             FieldRef::Extension(_) => None,
         }
-    }
-}
-
-/// A member of a oneof.
-pub(crate) struct OneofMember {
-    wire: WireType,
-    /// The member's enum, if it is closed.
-    closed: Option<EnumDescriptor>,
-}
-
-impl OneofMember {
-    pub(crate) fn of(member: &FieldDescriptor) -> OneofMember {
-        let closed = match member.kind() {
-            Kind::Enum(values) if is_closed_enum(&values) => Some(values),
-            _ => None,
-        };
-        OneofMember {
-            wire: wire_type(&member.kind(), member.is_group()),
-            closed,
-        }
-    }
-
-    /// Returns true if parsers take `met`, a field with the member's number, as a value of the
-    /// member. Otherwise it is an unknown field, and clears no other member.
-    pub(crate) fn is_set_by<I: Input>(
-        &self,
-        cursor: &mut WireCursor<I>,
-        met: &Field,
-    ) -> Result<bool> {
-        let Some(values) = self.closed.as_ref().filter(|_| met.wire_type == self.wire) else {
-            return Ok(met.wire_type == self.wire);
-        };
-        let bytes = cursor.bytes(met.value.clone())?;
-        let bits = decode_varint(bytes).map_or(0, |(bits, _)| bits);
-        let [a, b, c, d, ..] = bits.to_le_bytes();
-        let number = i32::from_le_bytes([a, b, c, d]);
-        Ok(values.get_value(number).is_some())
     }
 }
 

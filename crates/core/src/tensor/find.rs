@@ -10,8 +10,8 @@ use prost_reflect::{Kind, MessageDescriptor};
 use self::search::Search;
 use super::{TensorInfo, TensorRule};
 use crate::Result;
-use crate::path::{FieldRef, KeyCodec, OneofMember, key_codec};
-use crate::view::{MessageView, Portion};
+use crate::path::{FieldRef, KeyCodec, key_codec};
+use crate::view::{MessageView, OneofMember, Portion};
 use crate::wire::{WireCursor, WireType};
 
 /// Maximum size of a tensor's name, in bytes.

@@ -6,11 +6,11 @@ use std::ops::Range;
 use prost_reflect::{Kind, MessageDescriptor};
 
 use super::element_runs::{ElementRuns, RunCursor};
+use super::oneof_member::OneofMember;
 use super::packed::Packed;
 use crate::path::key_codec;
 use crate::path::{
-    FieldPath, FieldRef, KeyForm, MapKey, OneofMember, Select, Step, is_key, message_below,
-    with_key,
+    FieldPath, FieldRef, KeyForm, MapKey, Select, Step, is_key, message_below, with_key,
 };
 use crate::wire::{Field, Input, WireCursor, WireType, each_field, tag, wire_type};
 use crate::{Error, ErrorKind, Result};
