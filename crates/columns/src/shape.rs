@@ -199,9 +199,9 @@ pub(crate) struct Slot {
     /// Index of the field's column; `None` if the field only removes the values of other fields in
     /// its oneof.
     pub(crate) field: Option<usize>,
-    /// Indices of the columns for the fields of the oneof. A value of this field removes the values
-    /// in these columns, except in its own. Empty if there are no other columns. The fields of a
-    /// oneof share the list, since an untrusted schema may have a oneof with very many members.
+    /// Indices of the columns for the fields of the oneof; empty if only this field has a column. A
+    /// value of this field removes the values of the other columns. The fields of a oneof share the
+    /// list, since an untrusted schema may have a oneof with very many members.
     pub(crate) rivals: Arc<[usize]>,
     /// The enum of a field without a column, since a number that readers treat as an unknown field
     /// doesn't remove other values; `None` for any other field.

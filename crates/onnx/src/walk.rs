@@ -308,7 +308,7 @@ impl Place<'_> {
     }
 }
 
-/// The total size of the names and paths of messages in the names of tensors so far, in bytes.
+/// A running total of the names and paths of messages in the names of tensors, in bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Names(u64);
 

@@ -130,8 +130,8 @@ pub struct ExportReport {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidMessage`] if there is no tensor that the format supports, two tensors have
-///   the same name, or a tensor has a name that the format reserves.
+/// - [`ErrorKind::InvalidMessage`] if the format supports none of the tensors, two tensors have the
+///   same name, or a tensor's name is reserved by the format.
 /// - [`ErrorKind::LimitExceeded`] if the header of a safetensors file would exceed the 100 MB that
 ///   readers accept.
 /// - [`ErrorKind::AlreadyExists`] if the file exists and `force` is not set.

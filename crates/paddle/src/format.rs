@@ -324,16 +324,16 @@ fn variables_in(path: &Path) -> Vec<PaddleVariable> {
     found.and_then(Result::ok).unwrap_or_default()
 }
 
-/// Returns true if a file is a `ProgramDesc` with variables, and there is no file with any of its
-/// parameters.
+/// Returns true if a file is a `ProgramDesc` with variables, and none of its parameters are in a
+/// file next to it.
 fn is_program_alone(path: &Path) -> bool {
     let found = variables_in(path);
     let specs = parameters(&found).unwrap_or_default();
     !found.is_empty() && !has_parameters(path, &specs)
 }
 
-/// Returns true if all fields in a file are fields of a message of type [`MODEL`]. A program, whose
-/// fields have some of the same numbers, is no such message.
+/// Returns true if all fields in a file are fields of a message of type [`MODEL`]. Returns
+/// false for a program, although some of its fields have the same numbers.
 fn is_message(path: &Path) -> bool {
     let has_fields = || -> Result<bool> {
         let file = std::fs::File::open(path)?;

@@ -66,10 +66,9 @@ impl PaddleWriteOptions {
     /// Sets whether the output may be written to a folder that already has files. Default: false.
     ///
     /// Existing files with the same names as written files are replaced once all files have been
-    /// written completely, the program last. Other files are unchanged. If a file from which the
-    /// model is read would be replaced, nothing is written. If readers would take one
-    /// of the other files for a part of the written model, nothing is replaced, and the error names
-    /// that file. Next to a `__model__`, such a file is a `__params__`. Next to a `.pdmodel` or
+    /// written completely, the program last. Other files are unchanged. Nothing is written if an
+    /// input file would be replaced. If readers would take one of the other files for a part of the
+    /// written model, nothing is replaced, and the error names that file. Next to a `__model__`, such a file is a `__params__`. Next to a `.pdmodel` or
     /// `.json`, it is a `.pdiparams`, a `.pdiparams.info` or the other kind of program, with the
     /// same prefix.
     #[must_use]

@@ -492,9 +492,9 @@ impl CommittedSplit {
     }
 }
 
-/// Gives a main file its final name, if all files to which it refers exist. Removes files of an
-/// earlier split only if the options allow replacing files. Never removes a file of the source,
-/// which `made_from` contains.
+/// Renames a main file to its final name if all files to which it refers exist. Removes files of an
+/// earlier split only if the options allow replacing files. Never removes the source's files, which
+/// `made_from` contains.
 pub(super) fn place_main(
     mut file: AtomicFile,
     files: &[ExternalFile],

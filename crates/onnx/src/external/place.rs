@@ -324,9 +324,9 @@ impl OldData {
         self.referenced.iter().any(is_interim) || paths.iter().any(is_linked)
     }
 
-    /// Returns the first ending in [`INTERIM`] that no data file of the model has, and that,
-    /// appended to any of `paths`, names no file from which the new model was made. Returns `None`
-    /// if there is no such ending.
+    /// Returns the first free ending in [`INTERIM`]: no data file of the model has it, and none of
+    /// `paths` with this ending is a file from which the new model was made. Returns `None` if no
+    /// ending is free.
     fn free_ending(&self, paths: &[PathBuf], made_from: &MadeFrom) -> Option<&'static str> {
         let is_free = |ending: &&&str| {
             let mut files = self.referenced.iter();

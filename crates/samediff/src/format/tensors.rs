@@ -292,7 +292,7 @@ impl Archive for Tensors {
     }
 }
 
-/// The total size of the tensor names counted so far, in bytes.
+/// A running total of the tensors' names, in bytes.
 #[derive(Default)]
 struct Names(u64);
 

@@ -38,12 +38,12 @@ enum Bucket {
     Map(BTreeMap<Key, Kept>),
 }
 
-/// The known fields seen so far, by number, the last member of each oneof among them, and a plan
-/// for the unknown fields.
+/// The fields of a message, collected while it is read: the known fields by number, and a plan for
+/// the unknown fields.
 #[derive(Default)]
 struct Buckets {
     known: BTreeMap<u32, Bucket>,
-    /// For each oneof seen so far, the number of its last member.
+    /// Number of the last member of each oneof, by the oneof's index.
     chosen: BTreeMap<i32, u32>,
     unknown: Plan,
 }
