@@ -29,6 +29,7 @@ mod info;
 mod read_many;
 mod reader;
 mod rule;
+pub mod safetensors;
 mod strings;
 
 pub use decode::tensor_at;

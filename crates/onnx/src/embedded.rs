@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use proto_splitter_core::formats::Candidate;
 use proto_splitter_core::spans::{SourceId, SpansBuilder};
+use proto_splitter_core::tensor::safetensors::{LEN_LEN, MAX_HEADER_LEN};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 use safetensors::tensor::Metadata;
 
 use crate::change::Change;
 use crate::context::{Context, Part};
-use crate::external::{EMBEDDED_KEY, HEADER_LEN_LEN, MAX_HEADER_LEN};
+use crate::external::EMBEDDED_KEY;
 use crate::model_json::model_of;
 use crate::options::OnnxOptions;
 use crate::rewrite::{Decide, Rewriter};
@@ -81,17 +82,17 @@ fn open(
     let mut len = [0; 8];
     source.read_exact_at(0, &mut len)?;
     let len = u64::from_le_bytes(len);
-    if len > MAX_HEADER_LEN || len > size.saturating_sub(HEADER_LEN_LEN) {
+    if len > MAX_HEADER_LEN || len > size.saturating_sub(LEN_LEN) {
         return Err(invalid(format!(
             "not a safetensors file: a header of {len} bytes in a file of {size}"
         )));
     }
     let mut header = vec![0; usize::try_from(len).unwrap_or_default()];
-    source.read_exact_at(HEADER_LEN_LEN, &mut header)?;
+    source.read_exact_at(LEN_LEN, &mut header)?;
     let metadata: Metadata = serde_json::from_slice(&header)
         .map_err(|error| invalid(format!("the header is damaged: {error}")))?;
     drop(header);
-    let start = HEADER_LEN_LEN + len;
+    let start = LEN_LEN + len;
     let expected = start.saturating_add(metadata.data_len() as u64);
     if expected != size {
         return Err(invalid(format!(

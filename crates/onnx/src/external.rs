@@ -31,7 +31,6 @@ use crate::walk::DEFAULT_MAX_DEPTH;
 pub use embedded::EmbeddedPlan;
 pub(crate) use embedded::KEY as EMBEDDED_KEY;
 pub use plan::ExternalPlan;
-pub(crate) use safetensors::{LEN_LEN as HEADER_LEN_LEN, MAX_HEADER_LEN};
 pub use write::{Form, write_one_piece};
 pub use written::WrittenOnnx;
 

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use prost_reflect::{DynamicMessage, SerializeOptions};
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
+use proto_splitter_core::tensor::safetensors::{MAX_HEADER_LEN, METADATA};
 use proto_splitter_core::wire::Field;
 use proto_splitter_core::{Error, ErrorKind, MessageReader, Result};
 use record_file::ReadAt;
@@ -20,7 +21,7 @@ use super::contexts::Contexts;
 use super::leaving::{DataFile, Leaving};
 use super::place::replace;
 use super::plan::{Away, ExternalPlan, check, choose, file_name, left_in};
-use super::safetensors::{MAX_HEADER_LEN, METADATA, header, stored_as};
+use super::safetensors::{header, stored_as};
 use super::written::WrittenOnnx;
 use super::{DataFormat, ExternalOptions};
 use crate::model_descriptor;

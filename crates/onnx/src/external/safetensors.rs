@@ -9,6 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use proto_splitter_core::tensor::safetensors::{METADATA, start_of_file};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
@@ -17,15 +18,6 @@ use super::leaving::{DataFile, Leaving};
 use crate::archive::dtype;
 use crate::data_type::element_bits;
 use crate::proto::tensor_proto::DataType;
-
-/// Size of the field that precedes the header and contains the header's length, in bytes.
-pub(crate) const LEN_LEN: u64 = 8;
-
-/// Maximum size of a header that the library `safetensors` reads, in bytes.
-pub(crate) const MAX_HEADER_LEN: u64 = 100_000_000;
-
-/// Name of the header's entry with metadata, which no tensor can have.
-pub(super) const METADATA: &str = "__metadata__";
 
 /// Returns the element type and the shape with which a safetensors file stores a tensor; `None` if
 /// it can't store the tensor.
@@ -76,17 +68,7 @@ pub(super) fn header<'a>(
     let metadata = metadata.map(|(key, value)| [(key.to_owned(), value)].into_iter().collect());
     let metadata = Metadata::new(metadata, listed).map_err(|error| invalid(error.to_string()))?;
     let json = |error: serde_json::Error| Error::from(std::io::Error::from(error));
-    let mut text = serde_json::to_vec(&metadata).map_err(json)?;
-    text.resize(text.len().next_multiple_of(8), b' ');
-    if text.len() as u64 > MAX_HEADER_LEN {
-        let message = format!(
-            "the header has {} bytes, over the {MAX_HEADER_LEN} that readers of safetensors accept",
-            text.len()
-        );
-        return Err(Error::new(ErrorKind::Uncuttable, message));
-    }
-    let mut head = (text.len() as u64).to_le_bytes().to_vec();
-    head.append(&mut text);
+    let head = start_of_file(serde_json::to_vec(&metadata).map_err(json)?)?;
     let start = head.len() as u64;
     for one in leaving {
         one.offset += start;

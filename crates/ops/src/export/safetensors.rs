@@ -1,24 +1,15 @@
-//! The safetensors format: a JSON header followed by the bytes of the tensors.
-//!
-//! ```text
-//! | length of the header, u64 LE | header, padded with spaces to 8 bytes | bytes of the tensors |
-//! ```
+//! Writing tensors to a safetensors file.
 
 use std::io::{self, Write};
 
 use proto_splitter_core::formats::Opened;
 use proto_splitter_core::progress::Meter;
+use proto_splitter_core::tensor::safetensors::{METADATA, start_of_file};
 use proto_splitter_core::tensor::{ByteOrder, TensorInfo};
 use proto_splitter_core::{Error, ErrorKind};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo as Listed};
 
 use super::Metered;
-
-/// Maximum size of a header that readers of safetensors accept, in bytes.
-const MAX_HEADER_LEN: usize = 100_000_000;
-
-/// Name of the header's entry with metadata, which no tensor can have.
-const METADATA: &str = "__metadata__";
 
 /// Returns true if safetensors supports the tensor's element type and shape.
 pub(super) fn has_type(tensor: &TensorInfo) -> bool {
@@ -46,8 +37,7 @@ pub(super) fn write(
     let mut tensors: Vec<&TensorInfo> = tensors.iter().collect();
     tensors.sort_by_key(|tensor| (std::cmp::Reverse(tensor.dtype.bits()), &tensor.name));
     let header = header(&tensors)?;
-    sink.write_all(&(header.len() as u64).to_le_bytes())?;
-    sink.write_all(header.as_bytes())?;
+    sink.write_all(&header)?;
     let mut sink = Metered { sink, meter };
     for tensor in tensors {
         let at_tensor = |error: Error| error.context(format!("tensor {:?}", tensor.name));
@@ -68,7 +58,8 @@ pub(super) fn write(
     Ok(())
 }
 
-fn header(tensors: &[&TensorInfo]) -> Result<String, Error> {
+/// Returns the bytes before the first tensor.
+fn header(tensors: &[&TensorInfo]) -> Result<Vec<u8>, Error> {
     let wrong = |message: String| Error::new(ErrorKind::InvalidMessage, message);
     let mut start = 0;
     let mut listed = Vec::with_capacity(tensors.len());
@@ -100,17 +91,7 @@ fn header(tensors: &[&TensorInfo]) -> Result<String, Error> {
         start = end;
     }
     let metadata = Metadata::new(None, listed).map_err(|error| wrong(error.to_string()))?;
-    let mut header = serde_json::to_string(&metadata).map_err(io::Error::from)?;
-    let padded = header.len().next_multiple_of(8);
-    header.extend(std::iter::repeat_n(' ', padded - header.len()));
-    if header.len() > MAX_HEADER_LEN {
-        let message = format!(
-            "the header has {} bytes, over the {MAX_HEADER_LEN} that readers of safetensors accept",
-            header.len()
-        );
-        return Err(Error::new(ErrorKind::LimitExceeded, message));
-    }
-    Ok(header)
+    start_of_file(serde_json::to_vec(&metadata).map_err(io::Error::from)?)
 }
 
 /// A writer that reverses the byte order of each number.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::tensor::safetensors::{LEN_LEN, MAX_HEADER_LEN, METADATA, start_of_file};
 use record_file::ReadAt;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
@@ -18,15 +19,6 @@ use crate::{
     Array, ArrayInfo, Error, ErrorKind, Graph, Nd4jType, Result, SameDiffVariable, TagContent,
     TagView, VarType,
 };
-
-/// Maximum size of a header that the crate `safetensors` accepts, in bytes.
-const MAX_HEADER_LEN: u64 = 100_000_000;
-
-/// Name of the header's entry with metadata, which no tensor can have.
-const METADATA: &str = "__metadata__";
-
-/// Size in bytes of the little-endian number that precedes the header and specifies its length.
-const LEN_LEN: u64 = 8;
 
 /// Returns the length of a safetensors file's header, or `None` if the source isn't a safetensors
 /// file.
@@ -171,7 +163,6 @@ pub fn write_safetensors(
         let file = AtomicFile::create(path, &options.made_from, options.force)?;
         let meter = options.progress.meter(total);
         let mut output = BufWriter::with_capacity(1 << 20, file.writer_at(0));
-        output.write_all(&(header.len() as u64).to_le_bytes())?;
         output.write_all(&header)?;
         let mut buf = vec![0; 1 << 20];
         for (_, _, array) in &arrays {
@@ -188,7 +179,7 @@ pub fn write_safetensors(
         output.flush()?;
         drop(output);
         file.commit()?;
-        Ok(LEN_LEN + header.len() as u64 + total)
+        Ok(header.len() as u64 + total)
     };
     write().map_err(|error: Error| error.in_file(path.display()))
 }
@@ -227,7 +218,7 @@ fn said(graph: &Graph) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// Returns the header, padded to align the data to 8 bytes, and the total length of the data.
+/// Returns the bytes before the data, and the total length of the data.
 fn header(
     arrays: &[(String, Dtype, Array)],
     said: &BTreeMap<&str, &str>,
@@ -270,15 +261,7 @@ fn header(
         let said = format!("\"{METADATA}\":{said}{comma}");
         header.splice(1..1, said.into_bytes());
     }
-    header.resize(header.len().next_multiple_of(8), b' ');
-    if header.len() as u64 > MAX_HEADER_LEN {
-        let message = format!(
-            "the header has {} bytes, over the {MAX_HEADER_LEN} that readers of safetensors accept",
-            header.len()
-        );
-        return Err(Error::new(ErrorKind::LimitExceeded, message));
-    }
-    Ok((header, at as u64))
+    Ok((start_of_file(header)?, at as u64))
 }
 
 #[cfg(test)]
