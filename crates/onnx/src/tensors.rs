@@ -5,6 +5,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
+use proto_splitter_core::tensor::NameBudget;
 use proto_splitter_core::wire::{Field, SourceInput, WireCursor};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
@@ -16,7 +17,7 @@ use crate::proto::tensor_proto::DataType;
 use crate::reference::ExternalReference;
 use crate::source::OnnxSource;
 use crate::tensor::{Data, Tensor};
-use crate::walk::{Cursor, Names, Place, TensorRole, Visitor, joined, walk};
+use crate::walk::{Cursor, Place, TensorRole, Visitor, joined, walk};
 
 /// Number of entries in a block of [`ModelTensors`].
 const BLOCK: usize = 4096;
@@ -238,7 +239,7 @@ impl ModelTensors {
         let mut all = All {
             tensors,
             message: None,
-            names: Names::default(),
+            budget: NameBudget::default(),
         };
         walk(&*reader, size, options.depth(), &mut all)?;
         Ok(all.tensors)
@@ -443,7 +444,7 @@ struct All {
     /// Number of the message that contained the previous tensor; `None` if the walk has left a
     /// message since then.
     message: Option<u64>,
-    names: Names,
+    budget: NameBudget,
 }
 
 impl Visitor for All {
@@ -463,15 +464,15 @@ impl Visitor for All {
         if self.message != Some(place.message) {
             self.message = Some(place.message);
             let parent = place.parent();
-            let counted = self.names.count(parent.len() as u64);
-            counted.map_err(|error| error.at_path(place.path()))?;
+            let spent = self.budget.spend(parent.len() as u64);
+            spent.map_err(|error| error.at_path(place.path()))?;
             all.parents.push(parent);
         }
         let own_name = append(&mut all.names, &tensor.name);
         let name = if place.has_own_name() {
             own_name.clone()
         } else {
-            let name = place.name(cursor, tensor, &mut self.names)?;
+            let name = place.name(cursor, tensor, &mut self.budget)?;
             append(&mut all.names, &name)
         };
         let dims = all.dims.len();

@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use proto_splitter_core::tensor::NameBudget;
 use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
@@ -26,11 +27,6 @@ pub const DEFAULT_MAX_DEPTH: u32 = 100;
 
 /// Maximum size of the name of a node or function, in bytes. Longer names aren't read.
 const MAX_NAME: u64 = crate::tensor::MAX_TENSOR_NAME;
-
-/// Maximum total size of the names and paths of the messages that contain tensors, in bytes. The
-/// names of all tensors in such a message contain them, and may therefore be far larger than the
-/// model.
-const MAX_NAMES: u64 = 256 << 20;
 
 /// The type of a message that may contain tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,7 +229,7 @@ impl Place<'_> {
     /// Returns the tensor's common name: for an initializer, its own name; for a constant, the name
     /// of its output; for a tensor in another attribute, `node.attribute`. In a subgraph, the name
     /// is prefixed with the names of the node and the attribute; in a function, with the function's
-    /// name. Fails if this name makes the total in `names` too large.
+    /// name. Fails if the names exceed `budget`.
     ///
     /// ```text
     /// conv1.weight    /relu/Constant_output_0    If_0/then_branch/bias    my.domain::Gelu/half
@@ -242,10 +238,10 @@ impl Place<'_> {
         &self,
         cursor: &mut Cursor<'_>,
         tensor: &Tensor,
-        names: &mut Names,
+        budget: &mut NameBudget,
     ) -> Result<String> {
-        names
-            .count(self.names_len())
+        budget
+            .spend(self.names_len())
             .map_err(|error| error.at_path(self.path()))?;
         let mut name = String::new();
         let (mut node, mut attribute) = (String::new(), String::new());
@@ -305,22 +301,6 @@ impl Place<'_> {
             name.push_str(&format!("[{index}]"));
         }
         Ok(name)
-    }
-}
-
-/// A running total of the names and paths of messages in the names of tensors, in bytes.
-#[derive(Debug, Default)]
-pub(crate) struct Names(u64);
-
-impl Names {
-    /// Adds `bytes` bytes. Fails if the total becomes too large.
-    pub(crate) fn count(&mut self, bytes: u64) -> Result<()> {
-        self.0 = self.0.saturating_add(bytes);
-        if self.0 > MAX_NAMES {
-            let message = format!("the names of the tensors have more than {MAX_NAMES} bytes");
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
-        }
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use proto_splitter_core::tensor::{DType, Location, TensorInfo, TensorReader};
+use proto_splitter_core::tensor::{DType, Location, NameBudget, TensorInfo, TensorReader};
 use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType, decode_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
@@ -59,10 +59,6 @@ const TYPES: &[(u64, DType, u32, Form)] = &[
 
 /// Number of the tuple type in XLA's schema.
 const TUPLE: u64 = 13;
-
-/// Maximum total size of the names of a message's constants, in bytes. The names of a tuple's
-/// elements all begin with the name of the tuple, so they may be far larger than the message.
-const MAX_NAMES: u64 = 256 << 20;
 
 /// A constant, and the location of its elements in the message.
 #[derive(Debug)]
@@ -150,7 +146,7 @@ impl Literals {
             cursor: WireCursor::new(SourceInput::new(&*self.message, size)),
             found: Vec::new(),
             names: HashMap::new(),
-            named: 0,
+            budget: NameBudget::default(),
         };
         let mut modules = std::iter::once(0..size).collect();
         for &number in self.module {
@@ -208,8 +204,7 @@ struct Walk<'a> {
     found: Vec<Literal>,
     /// Names that are in use. Each has the highest number that was added to it, or 1.
     names: HashMap<String, u64>,
-    /// Total size of the names kept so far, in bytes.
-    named: u64,
+    budget: NameBudget,
 }
 
 impl Walk<'_> {
@@ -292,19 +287,9 @@ impl Walk<'_> {
             };
             name = self.unused(format!("{called}/{name}"));
         }
-        self.count_name(&name)?;
+        self.budget.spend(name.len() as u64)?;
         self.names.insert(name.clone(), 1);
         self.literal(&name, &literals, 0)
-    }
-
-    /// Fails if the names that are kept become too large with another one.
-    fn count_name(&mut self, name: &str) -> Result<()> {
-        self.named = self.named.saturating_add(name.len() as u64);
-        if self.named > MAX_NAMES {
-            let message = format!("the names of the constants have more than {MAX_NAMES} bytes");
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
-        }
-        Ok(())
     }
 
     /// Returns `first` if it isn't in use, or else `first` with the lowest number from 2 that makes
@@ -369,7 +354,7 @@ impl Walk<'_> {
         let in_order = order.iter().rev().copied().eq(0..order.len() as u64)
             || shape.iter().filter(|size| **size != 1).count() < 2;
         let offset = values.first().map_or(0, |value| value.start);
-        self.count_name(name)?;
+        self.budget.spend(name.len() as u64)?;
         let info = TensorInfo::new(name, dtype, shape);
         self.found.push(Literal {
             info: info.located(Location::entry(name, offset)),

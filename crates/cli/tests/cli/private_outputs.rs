@@ -359,9 +359,8 @@ fn a_report_on_a_signature_never_replaces_the_signature_or_the_key() {
     }
 }
 
-#[test]
-fn a_report_is_as_private_as_each_file_of_its_input_and_never_replaces_one() {
-    let dir = prepared();
+/// Splits a model to `several.cpb` and other files. Returns the names of the other files.
+fn split_in_files(dir: &Dir) -> Vec<String> {
     let split = [
         "split",
         "model/saved_model.pb",
@@ -374,20 +373,27 @@ fn a_report_is_as_private_as_each_file_of_its_input_and_never_replaces_one() {
         "--compression",
         "none",
     ];
-    assert!(ran(&dir, &split).status.success());
+    assert!(ran(dir, &split).status.success());
+    let mut files = dir.files();
+    files.retain(|file| file.starts_with("several.") && file != "several.cpb");
+    files
+}
+
+#[test]
+fn a_report_is_as_private_as_each_file_of_its_input_and_never_replaces_one() {
+    let dir = prepared();
+    let parts = split_in_files(&dir);
     fs::create_dir(dir.path("ckpt")).unwrap();
     for end in ["index", "data-00000-of-00001"] {
         let file = fixture("keras_mlp/variables/variables").with_extension(end);
         dir.copy(&file, &format!("ckpt/v.{end}"));
     }
     let files = dir.files();
-    let part = |file: &&String| file.starts_with("several.") && *file != "several.cpb";
-    let part = files.iter().find(part).unwrap();
     let mode = |file: &str| fs::metadata(dir.path(file)).unwrap().permissions().mode();
     for (input, other) in [
         ("pair/m.onnx", "pair/m.onnx.data"),
         ("ckpt/v", "ckpt/v.data-00000-of-00001"),
-        ("several", part.as_str()),
+        ("several", &parts[0]),
     ] {
         for file in &files {
             let mode = if file == other { 0o600 } else { 0o644 };
@@ -422,23 +428,10 @@ fn a_report_is_as_private_as_each_file_of_its_input_and_never_replaces_one() {
 #[test]
 fn a_report_on_an_incomplete_message_never_replaces_a_file_with_its_chunks() {
     let dir = prepared();
-    let split = [
-        "split",
-        "model/saved_model.pb",
-        "-o",
-        "several",
-        "--profile",
-        "extended",
-        "--max-file-size",
-        "8KiB",
-        "--compression",
-        "none",
-    ];
-    assert!(ran(&dir, &split).status.success());
-    let files = dir.files();
-    let part = |file: &&String| file.starts_with("several.") && *file != "several.cpb";
-    let mut parts = files.iter().filter(part);
-    let (kept, damaged) = (parts.next().unwrap(), parts.next().unwrap());
+    let parts = split_in_files(&dir);
+    let [kept, damaged, ..] = parts.as_slice() else {
+        panic!("{parts:?}")
+    };
     let content = fs::read(dir.path(kept)).unwrap();
     dir.file(damaged, "damaged");
     for args in [&["layout", "several"][..], &["verify", "--json", "several"]] {

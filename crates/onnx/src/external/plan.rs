@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::spans::{Spans, SpansBuilder};
+use proto_splitter_core::tensor::NameBudget;
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::view::size_tree::with_largest;
 use proto_splitter_core::wire::{Field, FieldNumber, WireType, put_varint, tag};
@@ -25,7 +26,7 @@ use crate::proto::tensor_proto::DataType;
 use crate::rewrite::{Decide, Rewriter};
 use crate::tensor::{Data, Tensor, field};
 use crate::tensors::other_length;
-use crate::walk::{Cursor, Names, Place, TensorRole, Visitor, walk};
+use crate::walk::{Cursor, Place, TensorRole, Visitor, walk};
 
 /// Numbers of the fields removed from a tensor's message when its data is moved out.
 const INSIDE: &[u32] = &[
@@ -292,7 +293,7 @@ pub(super) fn choose(
         leaves,
         leaving: Vec::new(),
         contexts: Contexts::default(),
-        names: Names::default(),
+        budget: NameBudget::default(),
     };
     walk(model, model.total_size(), options.max_depth, &mut choice)?;
     Ok((choice.leaving, choice.contexts))
@@ -311,7 +312,7 @@ struct Choice<'a> {
     leaves: fn(&ExternalOptions, &Tensor, &Place<'_>, u64) -> bool,
     leaving: Vec<Leaving>,
     contexts: Contexts,
-    names: Names,
+    budget: NameBudget,
 }
 
 impl Visitor for Choice<'_> {
@@ -356,7 +357,7 @@ impl Visitor for Choice<'_> {
         let name = if has_own_name {
             tensor.name.clone()
         } else {
-            place.name(cursor, tensor, &mut self.names)?
+            place.name(cursor, tensor, &mut self.budget)?
         };
         self.leaving.push(Leaving {
             start: tensor.range.start,

@@ -1,6 +1,7 @@
 //! The choice of external tensors, their places, and the conversion of typed data to raw data.
 
 use std::fs;
+use std::path::Path;
 
 use prost::Message;
 use proto_splitter_core::{ErrorKind, MessageReader};
@@ -185,6 +186,32 @@ fn large_tensors_are_aligned_and_equal_ones_share_their_place() {
     assert_eq!(whole(&folder.path().join("out.onnx")), whole(&path));
 }
 
+/// Checks that `out.onnx` is the model at `path`, with its tensors in three files of these sizes in
+/// bytes.
+fn check_shards(path: &Path, sizes: [u64; 3]) {
+    for (at, size) in (1..).zip(sizes) {
+        let shard = path.with_file_name(format!("out-0000{at}-of-00003.onnx.data"));
+        assert_eq!(fs::metadata(shard).unwrap().len(), size);
+    }
+    assert_eq!(whole(&path.with_file_name("out.onnx")), whole(path));
+}
+
+/// Checks that a tensor of 2,000 bytes in the model at `path` is refused if a file may have one byte
+/// less.
+fn check_too_large(path: &Path, options: ExternalOptions, tensor: &str) {
+    let written = open(path).unwrap().write(
+        &path.with_file_name("new.onnx"),
+        Form::External,
+        &options.max_file_size(Some(1999)),
+    );
+    let error = written.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert_eq!(
+        error.to_string(),
+        format!("tensor \"{tensor}\" has 2000 bytes, over the maximum file size of 1999")
+    );
+}
+
 #[test]
 fn shards_are_as_large_as_was_said_at_the_most() {
     let folder = tempfile::tempdir().unwrap();
@@ -194,27 +221,8 @@ fn shards_are_as_large_as_was_said_at_the_most() {
     let path = write(folder.path(), &of_initializers(tensors));
     let options = ExternalOptions::new().max_file_size(Some(4096));
     externalise(&path, &options);
-    for (name, size) in [
-        ("out-00001-of-00003.onnx.data", 4000),
-        ("out-00002-of-00003.onnx.data", 4000),
-        ("out-00003-of-00003.onnx.data", 2000),
-    ] {
-        assert_eq!(fs::metadata(folder.path().join(name)).unwrap().len(), size);
-    }
-    assert_eq!(whole(&folder.path().join("out.onnx")), whole(&path));
-    let error = open(&path)
-        .unwrap()
-        .write(
-            &folder.path().join("new.onnx"),
-            Form::External,
-            &options.max_file_size(Some(1999)),
-        )
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
-    assert_eq!(
-        error.to_string(),
-        "tensor \"0\" has 2000 bytes, over the maximum file size of 1999"
-    );
+    check_shards(&path, [4000, 4000, 2000]);
+    check_too_large(&path, options, "0");
 }
 
 #[test]
@@ -228,27 +236,8 @@ fn a_tensor_above_the_shard_size_gets_its_own_file_up_to_the_maximum_file_size()
         .shard_size(Some(1000))
         .max_file_size(Some(2000));
     externalise(&path, &options);
-    for (name, size) in [
-        ("out-00001-of-00003.onnx.data", 500),
-        ("out-00002-of-00003.onnx.data", 2000),
-        ("out-00003-of-00003.onnx.data", 700),
-    ] {
-        assert_eq!(fs::metadata(folder.path().join(name)).unwrap().len(), size);
-    }
-    assert_eq!(whole(&folder.path().join("out.onnx")), whole(&path));
-    let error = open(&path)
-        .unwrap()
-        .write(
-            &folder.path().join("new.onnx"),
-            Form::External,
-            &options.max_file_size(Some(1999)),
-        )
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
-    assert_eq!(
-        error.to_string(),
-        "tensor \"b\" has 2000 bytes, over the maximum file size of 1999"
-    );
+    check_shards(&path, [500, 2000, 700]);
+    check_too_large(&path, options, "b");
 }
 
 /// Checks for each type that elements in the type's field become the expected raw data.

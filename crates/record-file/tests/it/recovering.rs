@@ -23,6 +23,16 @@ fn recovering<S: ReadAt>(source: S) -> (RecordReader<S>, Regions) {
     (reader, regions)
 }
 
+/// Returns the bytes of all records before the reader's position, from the last record to the first.
+fn read_backwards<S: ReadAt>(reader: &mut RecordReader<S>) -> Vec<u8> {
+    let mut back = Vec::new();
+    while reader.seek_back().unwrap() {
+        back.extend_from_slice(reader.read_record().unwrap().unwrap());
+        assert!(reader.seek_back().unwrap());
+    }
+    back
+}
+
 /// Returns a file with records of 100 bytes, each in its own chunk, and the beginnings of the
 /// chunks.
 fn chunks(count: u64) -> (Vec<u8>, Vec<usize>) {
@@ -214,12 +224,7 @@ fn seeking_finds_records_after_an_unsupported_chunk_in_the_same_block() {
     }
     let (mut reader, regions) = recovering(&file);
     reader.seek_numeric(file.len() as u64).unwrap();
-    let mut back = Vec::new();
-    while reader.seek_back().unwrap() {
-        back.extend_from_slice(reader.read_record().unwrap().unwrap());
-        assert!(reader.seek_back().unwrap());
-    }
-    assert_eq!(back, b"hgfedcba");
+    assert_eq!(read_backwards(&mut reader), b"hgfedcba");
     assert_eq!(*regions.lock().unwrap(), [(unsupported, begin)]);
 }
 
@@ -233,12 +238,7 @@ fn going_back_passes_over_a_damaged_chunk_with_several_records() {
     file[after - 1] ^= 1;
     let (mut reader, regions) = recovering(&file);
     reader.seek_numeric(file.len() as u64).unwrap();
-    let mut back = Vec::new();
-    while reader.seek_back().unwrap() {
-        back.extend_from_slice(reader.read_record().unwrap().unwrap());
-        assert!(reader.seek_back().unwrap());
-    }
-    assert_eq!(back, b"ihgcba");
+    assert_eq!(read_backwards(&mut reader), b"ihgcba");
     assert_eq!(*regions.lock().unwrap(), [(damaged as u64, after as u64)]);
     // The callback can end the search for an earlier record.
     let mut reader = RecordReader::new(&file, ReaderOptions::new()).on_damage(|_| false);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use proto_splitter_core::formats::{Archive, Checks, Entry, Verified};
 use proto_splitter_core::progress::Progress;
-use proto_splitter_core::tensor::{self, Location, TensorInfo, TensorReader};
+use proto_splitter_core::tensor::{self, Location, NameBudget, TensorInfo, TensorReader};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
@@ -15,11 +15,6 @@ use super::properties::properties;
 use crate::{
     Array, ArrayFile, ArrayInfo, CheckOptions, Model, Nd4jType, Role, TagContent, TagView, layout,
 };
-
-/// Maximum total size of the names of all tensors, in bytes. The name of a variable is in the names
-/// of all its states, and an array may be listed any number of times, so the names may be far larger
-/// than the model.
-const MAX_NAMES: u64 = 256 << 20;
 
 /// Maximum size of the parts of a tensor's name other than the tag and the variable's name, in
 /// bytes: `/updater/`, `#` and an index.
@@ -64,7 +59,7 @@ enum Held {
 impl Tensors {
     pub(super) fn of_model(model: Model) -> Result<Tensors> {
         let (mut arrays, mut counts) = (Vec::new(), Vec::new());
-        let mut names = Names::default();
+        let mut budget = NameBudget::default();
         for tag in model.tags() {
             let before = arrays.len();
             for role in [Role::Parameter, Role::UpdaterState] {
@@ -73,7 +68,7 @@ impl Tensors {
                     Role::UpdaterState => tag.updater_states()?,
                 };
                 for (name, files) in list.iter() {
-                    names.count(tag.name().as_str(), name, files.len())?;
+                    budget.spend(names_len(tag.name().as_str(), name, files.len()))?;
                     for (index, file) in files.iter().enumerate() {
                         let name = tensor_name(tag.name().as_str(), role, name, index);
                         arrays.push((name, Held::InModel(*file)));
@@ -92,9 +87,9 @@ impl Tensors {
     /// Returns the arrays of imported content. If `tag` is `None`, their tensor names have no
     /// prefix.
     pub(super) fn of_import(content: &TagContent, tag: Option<&str>) -> Result<Tensors> {
-        let (mut arrays, mut names) = (Vec::new(), Names::default());
+        let (mut arrays, mut budget) = (Vec::new(), NameBudget::default());
         for (name, array) in content.parameters() {
-            names.count(tag.unwrap_or_default(), name, 1)?;
+            budget.spend(names_len(tag.unwrap_or_default(), name, 1))?;
             let name = match tag {
                 Some(tag) => tensor_name(tag, Role::Parameter, name, 0),
                 None => name.to_owned(),
@@ -104,7 +99,7 @@ impl Tensors {
         // Content without a tag was read from a safetensors file, which has no states.
         for (name, states) in content.states() {
             let tag = tag.unwrap_or_default();
-            names.count(tag, name, states.len())?;
+            budget.spend(names_len(tag, name, states.len()))?;
             for (index, array) in states.iter().enumerate() {
                 let name = tensor_name(tag, Role::UpdaterState, name, index);
                 arrays.push((name, Held::Imported(array.clone())));
@@ -292,23 +287,12 @@ impl Archive for Tensors {
     }
 }
 
-/// A running total of the tensors' names, in bytes.
-#[derive(Default)]
-struct Names(u64);
-
-impl Names {
-    /// Counts the names of a variable's arrays in a tag, each with the largest size that it may
-    /// have. Fails if the names of all tensors become too large.
-    fn count(&mut self, tag: &str, name: &str, arrays: usize) -> Result<()> {
-        let each = (tag.len() as u64 + NAME_PARTS).saturating_add(name.len() as u64);
-        let these = each.saturating_mul(arrays as u64);
-        self.0 = self.0.saturating_add(these);
-        if self.0 > MAX_NAMES {
-            let message = format!("the names of the tensors have more than {MAX_NAMES} bytes");
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
-        }
-        Ok(())
-    }
+/// Returns the total size of the names of a variable's arrays in a tag, in bytes, each with the
+/// largest size that it may have. The name of a variable is in the names of all its states, and an
+/// array may be listed any number of times.
+fn names_len(tag: &str, name: &str, arrays: usize) -> u64 {
+    let each = (tag.len() as u64 + NAME_PARTS).saturating_add(name.len() as u64);
+    each.saturating_mul(arrays as u64)
 }
 
 /// Entries to list for a model, and the tensor names of each array file.
