@@ -12,6 +12,8 @@
   merge        protosplit merges every file in tests/data/tensorflow_cpb to a message that equals the source
   fingerprint  protosplit's fingerprint equals TensorFlow's for every SavedModel, in one piece and cut in many ways, and for
                models that no serializer writes (scrambled.py); both refuse the same models, and stored fingerprints agree
+  canonical    protosplit's canonical form of messages with closed enums and groups (canonical.py) equals the deterministic
+               serialization of TensorFlow's protobuf
   load         TensorFlow's Python loads every SavedModel's folder after it was split and merged, and merged from
                TensorFlow's own .cpb files, and its signatures return the same bits as the original's (load.py)
 
@@ -33,6 +35,7 @@ from pathlib import Path
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+import canonical
 from scrambled import scrambled
 from special import specials
 
@@ -119,6 +122,14 @@ class TensorFlow:
                     raise SystemExit(f"tf_read: {ran.stderr.strip()}")
                 results.append(f"TensorFlow crashed: {signal.Signals(-ran.returncode).name}")
         return results
+
+    def canonical(self, schema, name, messages):
+        """Returns the deterministic serialization of each message of a type; None if TensorFlow's protobuf refuses it."""
+        lines = "".join(f"{message.hex()}\n" for message in messages)
+        ran = subprocess.run(
+            [self.driver, "--canonical", schema, name], input=lines, capture_output=True, text=True, env=self.env, check=True
+        )
+        return [None if line == "refused" else bytes.fromhex(line) for line in ran.stdout.splitlines()]
 
     def descriptors(self, files):
         out = self.scratch / "descriptors"
@@ -463,6 +474,24 @@ def check_split(protosplit, new):
     protosplit.check_with_tensorflow()
 
 
+CANONICAL_MESSAGES = 500
+
+
+def check_canonical(protosplit, report, tensorflow):
+    schema, source, out = (protosplit.scratch / f"canonical.{end}" for end in ("binpb", "in.pb", "out.pb"))
+    schema.write_bytes(canonical.schema().SerializeToString())
+    messages = [canonical.Messages(seed).message() for seed in range(CANONICAL_MESSAGES)]
+    expected = tensorflow.canonical(schema, canonical.TYPE, messages)
+    for seed, (message, expected) in enumerate(zip(messages, expected, strict=True)):
+        source.write_bytes(message)
+        ran = protosplit.run(
+            *["merge", source, "-o", out, "--canonical", "--force", "--descriptor-set", schema, "--message", canonical.TYPE]
+        )
+        found = out.read_bytes() if ran.returncode == 0 else None
+        problem = f"{message.hex()}: {found and found.hex()}, not {expected and expected.hex()}: {ran.stderr.strip()}"
+        report.check("canonical", f"seed {seed}", problem if found != expected else None)
+
+
 def check_special(protosplit, new):
     for special in specials(new):
         folder = protosplit.scratch / special.name
@@ -671,7 +700,7 @@ def check_load(protosplit, report):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    groups = ["descriptors", "split", "special", "root", "extended", "merge", "fingerprint", "load"]
+    groups = ["descriptors", "split", "special", "root", "extended", "merge", "fingerprint", "canonical", "load"]
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"checks to run; all by default: {', '.join(groups)}")
     parser.add_argument("--protosplit", type=Path, default=ROOT / "target/release/protosplit", help="the binary to check")
     parser.add_argument("--keep", type=Path, help="an empty or new folder to keep all written files in")
@@ -704,6 +733,8 @@ def main():
             check_merge(protosplit, report, tensorflow)
         if "fingerprint" in chosen:
             check_fingerprint(protosplit, report, tensorflow, message_maker(tensorflow))
+        if "canonical" in chosen:
+            check_canonical(protosplit, report, tensorflow)
         if "load" in chosen:
             check_load(protosplit, report)
         if tensorflow.reads:

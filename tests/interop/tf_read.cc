@@ -2,6 +2,7 @@
 //
 //   tf_read [LIST]               LIST (default: standard input) has lines of PREFIX, KIND and OUT, separated by tabs
 //   tf_read --descriptors OUT [FILE...]
+//   tf_read --canonical SET TYPE
 //
 // KIND is savedmodel, graphdef, metagraphdef or tensorproto: Merger::Read(PREFIX), which takes PREFIX.cpb or else
 // PREFIX.pb. With the KIND fingerprint, PREFIX is a SavedModel directory and the result is its FingerprintDef. The result
@@ -12,6 +13,9 @@
 //   refused <TAB> seconds of the read <TAB> status <TAB> PREFIX
 //
 // --descriptors writes the FileDescriptorSet of SavedModel's and ChunkMetadata's files, of FILE... and of their imports.
+//
+// --canonical reads messages of a type from standard input, one in hexadecimal digits per line, and answers each with its deterministic
+// serialization in the same form, or with "refused". SET is the FileDescriptorSet with the type.
 //
 // Exit: 0 when every line was answered, refusals included; 2 on wrong usage or when a file cannot be written.
 
@@ -25,8 +29,10 @@
 
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
+#include "google/protobuf/dynamic_message.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "tensorflow/cc/saved_model/fingerprinting.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/framework/tensor.pb.h"
@@ -130,15 +136,53 @@ int WriteDescriptors(int count, char** arguments) {
   return WriteDeterministic(set, arguments[0]) ? 0 : 2;
 }
 
+// Answers each line with its message in deterministic serialization. Required fields may be missing.
+int Canonicalize(const std::string& path, const std::string& type) {
+  std::ifstream file(path, std::ios::binary);
+  FileDescriptorSet set;
+  DescriptorPool pool;
+  if (!set.ParseFromIstream(&file)) return 2;
+  for (const auto& one : set.file()) {
+    if (pool.BuildFile(one) == nullptr) return 2;
+  }
+  const auto* descriptor = pool.FindMessageTypeByName(type);
+  if (descriptor == nullptr) return 2;
+  google::protobuf::DynamicMessageFactory factory(&pool);
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    std::string bytes;
+    for (size_t at = 0; at + 1 < line.size(); at += 2) {
+      bytes.push_back(static_cast<char>(std::stoi(line.substr(at, 2), nullptr, 16)));
+    }
+    std::unique_ptr<Message> message(factory.GetPrototype(descriptor)->New());
+    if (!message->ParsePartialFromString(bytes)) {
+      std::cout << "refused" << std::endl;
+      continue;
+    }
+    std::string written;
+    {
+      google::protobuf::io::StringOutputStream stream(&written);
+      google::protobuf::io::CodedOutputStream coded(&stream);
+      coded.SetSerializationDeterministic(true);
+      message->SerializePartialToCodedStream(&coded);
+    }
+    static const char digits[] = "0123456789abcdef";
+    for (unsigned char byte : written) std::cout << digits[byte >> 4] << digits[byte & 15];
+    std::cout << std::endl;
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc >= 3 && std::string(argv[1]) == "--descriptors") return WriteDescriptors(argc - 2, argv + 2);
+  if (argc == 4 && std::string(argv[1]) == "--canonical") return Canonicalize(argv[2], argv[3]);
   if (argc == 1) return ReadAll(std::cin);
   if (argc == 2 && argv[1][0] != '-') {
     std::ifstream list(argv[1]);
     if (list) return ReadAll(list);
   }
-  std::cerr << "usage: tf_read [LIST] | tf_read --descriptors OUT [FILE...]\n";
+  std::cerr << "usage: tf_read [LIST] | tf_read --descriptors OUT [FILE...] | tf_read --canonical SET TYPE\n";
   return 2;
 }

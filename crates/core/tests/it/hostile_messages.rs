@@ -301,9 +301,10 @@ fn numbers_that_a_closed_enum_does_not_declare_are_put_among_the_unknown_fields(
             cat([int(1, MINUS), int(1, 2)]),
             cat([int(1, MINUS), int(1, 2)]),
         ),
-        // Only the low 32 bits decide, but an unknown number is kept as a whole.
+        // Only the low 32 bits count, as in protobuf's C++ library.
         (int(1, 1 << 32 | 1), int(1, 1)),
-        (int(1, 1 << 32 | 99), int(1, 1 << 32 | 99)),
+        (int(1, 1 << 32 | 99), int(1, 99)),
+        (int(2, 1 << 31), int(2, MINUS << 31)),
         (cat([int(2, 99), int(2, 1)]), cat([int(2, 1), int(2, 99)])),
         (len(2, [1, 99, 0]), cat([int(2, 1), int(2, 0), int(2, 99)])),
         (

@@ -109,11 +109,11 @@ impl Canonical<'_> {
     ) -> Result<()> {
         // A number that a closed enum doesn't declare replaces neither an earlier value nor another
         // member of the oneof.
-        if known.has_closed_enum()
-            && field.wire_type == WireType::Varint
-            && !known.is_declared(self.number(field)?)
-        {
-            return self.unknown(field, &mut buckets.unknown, depth);
+        if known.has_closed_enum() && field.wire_type == WireType::Varint {
+            let bits = Scalar::Int32.normalize(self.number(field)?);
+            if !known.is_declared(bits) {
+                return self.put_number(Scalar::Int32, bits, field, &mut buckets.unknown);
+            }
         }
         let number = known.number;
         if let Some(oneof) = known.oneof
