@@ -1,5 +1,7 @@
 //! The Paddle format as an implementation of the trait [`Format`].
 
+mod rules;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,25 +14,24 @@ use proto_splitter_core::formats::{
 };
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::split::ComposableSplitter;
-use proto_splitter_core::tensor::{
-    DType, ElementRule, Location, LodRule, ShapeRule, TensorInfo, TensorReader, TensorRule,
-};
+use proto_splitter_core::tensor::{DType, Location, LodRule, TensorInfo, TensorReader, TensorRule};
 use proto_splitter_core::view::size_tree::NameRule;
 use proto_splitter_core::wire::{SourceInput, WireCursor};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::model::{
-    MODEL, OLD_PARAMETERS, OLD_PROGRAM, PaddleModel, ProgramKind, field, has_parameters,
-    is_of_model,
+    MODEL, OLD_PARAMETERS, OLD_PROGRAM, PaddleModel, ProgramKind, has_parameters, is_of_model,
 };
 use crate::output::{Arrangement, PaddleWriteOptions, write_message};
 use crate::parameters::{Parameter, ParameterFile};
 use crate::program::{looks_like_json, looks_like_pickle, parameters};
 use crate::proto::descriptor_pool;
-use crate::proto::framework::var_type::Type;
 use crate::splitter::{ModelSplitter, PROGRAM_DESC, ProgramDescSplitter};
 use crate::stream::{Layout, StreamKind, len};
 use crate::{NAMES, PaddleVariable, variables};
+
+use rules::dtype;
+pub use rules::{LOD, TENSOR, type_of};
 
 /// The format of Paddle models. A model consists of a program (`.pdmodel`, `__model__`, or the
 /// `.json` that Paddle 3.x writes) and its parameters (`.pdiparams`, `__params__`, or one file per
@@ -356,81 +357,6 @@ fn open_program(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> 
     Opened::of_input(input, descriptor, options)
 }
 
-/// Rule for tensors in `proto_splitter.paddle.Tensor` messages. The field `data` always contains
-/// the elements.
-pub const TENSOR: TensorRule = TensorRule {
-    names: &[("proto_splitter.paddle.Parameter", &[1])],
-    shape: ShapeRule::Sizes(2),
-    content: 100,
-    elements: &ELEMENTS,
-    ..TensorRule::new("proto_splitter.paddle.Tensor", 1)
-};
-
-/// Rule for finding the LoD of tensors in a message of type [`MODEL`].
-pub const LOD: LodRule = LodRule {
-    message: MODEL,
-    levels: "parameter_files[*].parameters[*].lod[*]",
-    tensor: field::parameter::TENSOR,
-    offsets: field::lod_level::OFFSETS,
-};
-
-/// The data types with their numbers in `VarType.Type`. The field `data` contains the elements of
-/// every type, so no type has a field of its own.
-const ELEMENTS: [ElementRule; 18] = [
-    element(Type::Bool, DType::Bool),
-    element(Type::Int16, DType::I16),
-    element(Type::Int32, DType::I32),
-    element(Type::Int64, DType::I64),
-    element(Type::Fp16, DType::F16),
-    element(Type::Fp32, DType::F32),
-    element(Type::Fp64, DType::F64),
-    element(Type::SizeT, DType::U64),
-    element(Type::Uint8, DType::U8),
-    element(Type::Int8, DType::I8),
-    element(Type::Bf16, DType::BF16),
-    element(Type::Complex64, DType::C64),
-    element(Type::Complex128, DType::C128),
-    element(Type::Fp8E4m3fn, DType::F8E4M3),
-    element(Type::Fp8E5m2, DType::F8E5M2),
-    element(Type::Uint16, DType::U16),
-    element(Type::Uint32, DType::U32),
-    element(Type::Uint64, DType::U64),
-];
-
-const fn element(number: Type, dtype: DType) -> ElementRule {
-    ElementRule::new(number as u64, dtype, NO_FIELD)
-}
-
-/// A field number that the message of a tensor doesn't use.
-const NO_FIELD: u32 = 99;
-
-/// Converts Paddle's data type to a [`DType`]; unknown types become [`DType::Unknown`].
-fn dtype(of: Type) -> DType {
-    let number = u64::try_from(of as i32).unwrap_or_default();
-    TENSOR
-        .element(number)
-        .map_or(DType::Unknown(i64::from(of as i32)), |element| {
-            element.dtype
-        })
-}
-
-/// Returns Paddle's data type for an element type; `None` if Paddle has no such type.
-///
-/// ```
-/// use proto_splitter_core::tensor::DType;
-/// use proto_splitter_paddle::{proto::framework::var_type::Type, type_of};
-///
-/// assert_eq!(type_of(DType::U64), Some(Type::Uint64));
-/// assert_eq!(type_of(DType::I4), None);
-/// ```
-#[must_use]
-pub fn type_of(dtype: DType) -> Option<Type> {
-    // If several of Paddle's types have this element type, uses the last. It is never `SIZE_T`,
-    // whose size depends on the machine.
-    let element = ELEMENTS.iter().rfind(|element| element.dtype == dtype)?;
-    Type::try_from(i32::try_from(element.number).ok()?).ok()
-}
-
 /// The parameters of a model as an archive. They are found by name or by index.
 #[derive(Debug)]
 struct Parameters {
@@ -580,23 +506,5 @@ impl Archive for Parameters {
             total,
             Checks::Structure,
         ))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_data_type_has_a_name_in_the_workspace_and_the_same_size() {
-        for number in 0..64 {
-            let Ok(of) = Type::try_from(number) else {
-                continue;
-            };
-            if let Some(size) = crate::element_size(of) {
-                let bits = dtype(of).bits().map(u64::from);
-                assert_eq!(bits, Some(8 * size), "{}", of.as_str_name());
-            }
-        }
     }
 }
