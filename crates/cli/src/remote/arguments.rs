@@ -71,6 +71,12 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             inputs.extend(&mut args.against);
             in_place = InPlace::Chunked;
         }
+        // Recovering what is intact reads and writes local files.
+        Command::Merge(args) if args.skip_damaged => {
+            replaces = args.force;
+            inputs.extend(&mut args.input);
+            outputs.extend(&mut args.output);
+        }
         Command::Merge(args) => {
             replaces = args.force;
             in_place = InPlace::Chunked;

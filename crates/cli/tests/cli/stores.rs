@@ -151,6 +151,15 @@ fn a_merge_goes_from_and_to_a_store() {
 }
 
 #[test]
+fn what_is_intact_of_an_object_is_recovered_to_an_object() {
+    let dir = Dir::new();
+    let (_, _, there) = split_to(&dir, "salvaged");
+    let url = "memory:///salvaged/rest.pb";
+    run([&"merge", &there, &"-o", &url, &"--skip-damaged"]).ok();
+    run([&"verify", &there, &"--against", &url]).ok();
+}
+
+#[test]
 fn a_split_and_a_merge_to_a_store_print_nothing_if_quiet() {
     let dir = Dir::new();
     let (source, here, _) = split_to(&dir, "quiet");
