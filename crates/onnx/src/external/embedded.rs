@@ -89,8 +89,9 @@ impl EmbeddedPlan {
     /// [`ErrorKind::InvalidMessage`] if the model breaks the wire format, the size of a tensor's
     /// data doesn't match its type and shape, the data of a tensor is in another file, or an
     /// initializer has the name of another one that is moved out, which a safetensors file can't
-    /// represent; [`ErrorKind::Uncuttable`] if the model without its initializers, as JSON, exceeds
-    /// the 100 MB that readers accept as a header.
+    /// represent; [`ErrorKind::Uncuttable`] if the model without its initializers exceeds the
+    /// 100 MB that readers accept as a header; [`ErrorKind::LimitExceeded`] if only the header, with
+    /// the model as JSON, exceeds them.
     pub fn new(
         model: MessageReader,
         target: impl Into<PathBuf>,
