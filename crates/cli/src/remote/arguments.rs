@@ -71,22 +71,21 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             inputs.extend(&mut args.against);
             in_place = InPlace::Chunked;
         }
-        // Recovering what is intact reads and writes local files.
-        Command::Merge(args) if args.skip_damaged => {
-            replaces = args.force;
-            inputs.extend(&mut args.input);
-            outputs.extend(&mut args.output);
-        }
         Command::Merge(args) => {
             replaces = args.force;
-            in_place = InPlace::Chunked;
             // The input is only examined if the output is an object, since examining a pipe would
             // consume it.
             let goes_there = is_url(args.output()) && !is_url(args.input());
             // A plan must refer to the object, since other hosts couldn't write a local copy.
             let is_planned = args.parts.plan_only.is_some();
-            if goes_there && !is_planned && !is_chunked(args.input()).unwrap_or(false) {
+            // Recovering what is intact reads and writes local files.
+            if args.skip_damaged {
                 outputs.extend(&mut args.output);
+            } else {
+                in_place = InPlace::Chunked;
+                if goes_there && !is_planned && !is_chunked(args.input()).unwrap_or(false) {
+                    outputs.extend(&mut args.output);
+                }
             }
             inputs.extend(&mut args.input);
         }
