@@ -75,6 +75,7 @@ pub mod compare;
 pub mod container;
 pub mod edit;
 mod error;
+mod features;
 pub mod formats;
 mod io;
 pub mod merge;

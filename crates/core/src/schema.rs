@@ -41,8 +41,12 @@ use std::path::Path;
 
 use prost::Message;
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
-use prost_reflect::{DescriptorPool, DynamicMessage, EnumDescriptor, MessageDescriptor, Value};
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, Value};
 
+pub use crate::features::{
+    clear_defaults, decode_dynamic, extension_verifies_utf8, has_presence, is_closed_enum,
+    verifies_utf8,
+};
 use crate::{ErrorKind, Result};
 use reflect::{invalid, number, text};
 
@@ -97,26 +101,6 @@ pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()>
     }
     pool.decode_file_descriptor_set(set.encode_to_vec().as_slice())
         .map_err(|error| invalid(format!("{error:?}")))
-}
-
-/// Returns true if an enum is closed: protobuf parsers put a number that it doesn't declare among
-/// the unknown fields. The enums of proto2 are closed, those of proto3 are open, and those of an
-/// edition are open unless the feature `enum_type` says otherwise.
-///
-/// Only schemas that were read by this module have the features of an edition.
-///
-/// ```
-/// use prost_reflect::DescriptorPool;
-/// use proto_splitter_core::schema::is_closed_enum;
-///
-/// let pool = DescriptorPool::global();
-/// let is_closed = |name| pool.get_enum_by_name(name).map(|values| is_closed_enum(&values));
-/// // descriptor.proto is in proto2, and struct.proto in proto3.
-/// assert_eq!(is_closed("google.protobuf.FieldDescriptorProto.Type"), Some(true));
-/// assert_eq!(is_closed("google.protobuf.NullValue"), Some(false));
-/// ```
-pub fn is_closed_enum(values: &EnumDescriptor) -> bool {
-    editions::is_closed(values)
 }
 
 /// Maximum memory for a descriptor set and the types built from it, in bytes: enough for hundreds

@@ -51,6 +51,7 @@ use record_file::ReadAt;
 
 use crate::container::Trailer;
 use crate::error::undecodable;
+use crate::features::decode_dynamic;
 use crate::merge::{
     Buffer, ChunkStore, MergePlan, OnePiece, PlanReader, ReadOptions, RecordStore, WholeSum,
     gather, plan, plan_part, write_summed,
@@ -351,7 +352,7 @@ impl<'a> MessageView<'a> {
             return Err(Error::new(ErrorKind::SchemaNeeded, message));
         };
         let descriptor = kind.message().ok_or_else(|| self.no_message(path))?;
-        DynamicMessage::decode(descriptor.clone(), self.get(path)?)
+        decode_dynamic(descriptor.clone(), self.get(path)?)
             .map_err(|error| undecodable(error).at_path(self.show(path)))
     }
 

@@ -71,10 +71,7 @@ impl DifferenceKind {
 /// Returns true if the field has no presence, so that an absent field equals one with the default
 /// value.
 pub(super) fn is_implicit(field: &FieldRef) -> bool {
-    match field {
-        FieldRef::Field(field) => !field.supports_presence(),
-        FieldRef::Extension(field) => !field.supports_presence(),
-    }
+    !field.has_presence()
 }
 
 struct Description<'a> {

@@ -21,6 +21,7 @@ use super::tensor_table::{Shared, TensorTable};
 use super::{Archive, Checks, Format, OpenOptions, Registry, Verified};
 use crate::container::ChunkedFile;
 use crate::error::undecodable;
+use crate::features::decode_dynamic;
 use crate::merge::ReadOptions;
 use crate::message::canonical::canonical;
 use crate::message::{MessageReader, StoredMessage};
@@ -340,7 +341,7 @@ impl Opened {
             let message = "no type is known for the message";
             return Err(Error::new(ErrorKind::SchemaNeeded, message));
         };
-        DynamicMessage::decode(descriptor, self.bytes()?).map_err(undecodable)
+        decode_dynamic(descriptor, self.bytes()?).map_err(undecodable)
     }
 
     /// Returns the value at a path. Reads only the data along the path.

@@ -13,6 +13,7 @@ use super::find::{find, open};
 use super::stored::StoredMessage;
 use crate::container::{Limits, Trailer, TrailerUse, is_chunked};
 use crate::error::undecodable;
+use crate::features::decode_dynamic;
 use crate::io::{AtomicFile, MadeFrom};
 use crate::merge::{MergeOptions, Merged, Placement, check_chunk, to_bytes};
 use crate::proto::ChunkMetadata;
@@ -178,7 +179,7 @@ impl Merger {
         let reading = self.options.reading.clone().descriptor(descriptor.clone());
         let merger = Merger::new().options(reading);
         let bytes = merger.merge_to_bytes(prefix)?;
-        DynamicMessage::decode(descriptor, bytes).map_err(undecodable)
+        decode_dynamic(descriptor, bytes).map_err(undecodable)
     }
 
     /// Reads a part of a chunked message, with `metadata` in place of the file's own trailer. If

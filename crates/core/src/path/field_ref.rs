@@ -3,6 +3,7 @@
 use prost_reflect::{ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 
 use super::map_key::MapKey;
+use crate::features::has_presence;
 use crate::wire::{Field, WireType, wire_type};
 use crate::{Error, ErrorKind, Result};
 
@@ -78,6 +79,13 @@ impl FieldRef {
         let single = self.wire_type();
         let packable = self.is_list() && single != WireType::StartGroup;
         wire == single || (packable && wire == WireType::Len)
+    }
+
+    pub(crate) fn has_presence(&self) -> bool {
+        match self {
+            FieldRef::Field(field) => has_presence(field),
+            FieldRef::Extension(field) => field.supports_presence(),
+        }
     }
 
     /// Returns the oneof that the field is in, if any.

@@ -234,6 +234,6 @@ pub(crate) fn is_implicit(path: &FieldPath, root: &MessageDescriptor) -> bool {
     };
     let message = above.resolve(root).ok();
     let message = message.as_ref().and_then(|target| target.kind.message());
-    let field = message.and_then(|message| message.get_field(step.field.0));
-    field.is_some_and(|field| step.select == Select::Field && !field.supports_presence())
+    let field = message.and_then(|message| FieldRef::by_number(message, step.field.0));
+    field.is_some_and(|field| step.select == Select::Field && !field.has_presence())
 }

@@ -1,19 +1,21 @@
 //! Support for protobuf editions: converts their features to proto2, which prost-reflect supports.
 //!
 //! Two features determine a field's wire format: `repeated_field_encoding`, whether a repeated
-//! number is packed, and `message_encoding`, whether a message is delimited, that is, a group. Both
-//! are set for a file or a field. A third one, `enum_type`, determines whether parsers put a number
-//! that an enum doesn't declare among the unknown fields. The other features don't affect the wire
-//! format. All features are removed, since protobuf's libraries refuse a proto2 file with features.
-//! The value of `enum_type`, which can't differ between the enums of a proto2 file, is stored in
-//! the options of each enum, in a field that those libraries don't know.
+//! number is packed, and `message_encoding`, whether a message is delimited, that is, a group. Three
+//! more determine what parsers and serializers do: `enum_type`, whether a number that an enum doesn't
+//! declare becomes an unknown field; `field_presence`, whether a 0 is written; `utf8_validation`,
+//! whether a string must be UTF-8. The other features don't affect messages. All features are
+//! removed, since protobuf's libraries refuse a proto2 file with features. Those that can't be
+//! expressed in proto2 are [stored](crate::features).
 
-use prost::Message;
-use prost_reflect::{DynamicMessage, EnumDescriptor, Syntax, Value};
+use std::collections::HashMap;
+
+use prost_reflect::{DynamicMessage, Value};
 
 use super::reflect::number;
 use super::reflect::{invalid, text};
 use crate::Result;
+use crate::features::{self, Feature};
 
 /// Supported editions, by their numbers in the enum `google.protobuf.Edition`: 2023 and 2024. Their
 /// features have the same defaults.
@@ -39,6 +41,8 @@ mod field {
     pub(super) const TYPE: u32 = 5;
     pub(super) const TYPE_NAME: u32 = 6;
     pub(super) const FIELD_OPTIONS: u32 = 8;
+    pub(super) const EXTENDEE: u32 = 2;
+    pub(super) const ONEOF_INDEX: u32 = 9;
     pub(super) const PACKED: u32 = 2;
     // Number in OneofDescriptorProto.
     pub(super) const ONEOF_OPTIONS: u32 = 2;
@@ -55,18 +59,13 @@ mod field {
     pub(super) const ONEOF_FEATURES: u32 = 1;
     pub(super) const ENUM_FEATURES: u32 = 7;
     pub(super) const ENUM_VALUE_FEATURES: u32 = 2;
-    /// Number of a field in EnumOptions that only this crate knows: the value of `enum_type`. It is
-    /// below the numbers of extensions.
-    pub(super) const STORED_OPENNESS: u32 = 998;
     // Numbers in FeatureSet.
     pub(super) const FIELD_PRESENCE: u32 = 1;
     pub(super) const OPENNESS: u32 = 2;
     pub(super) const REPEATED_FIELD_ENCODING: u32 = 3;
+    pub(super) const UTF8_VALIDATION: u32 = 4;
     pub(super) const MESSAGE_ENCODING: u32 = 5;
 }
-
-/// The wire encoding of the tag of [`field::STORED_OPENNESS`], whose value is a varint.
-const STORED_TAG: [u8; 2] = [0xb0, 0x3e];
 
 /// Numbers of enum values in descriptors.
 mod value {
@@ -77,8 +76,6 @@ mod value {
     pub(super) const TYPE_MESSAGE: i32 = 11;
     pub(super) const TYPE_BYTES: i32 = 12;
     pub(super) const LEGACY_REQUIRED: i32 = 3;
-    pub(super) const OPEN: u8 = 1;
-    pub(super) const CLOSED: u8 = 2;
     pub(super) const EXPANDED: i32 = 2;
     pub(super) const DELIMITED: i32 = 2;
 }
@@ -88,11 +85,28 @@ mod value {
 struct Features {
     packed: bool,
     delimited: bool,
-    required: bool,
+    presence: Presence,
     closed: bool,
+    utf8: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Explicit,
+    Implicit,
+    Required,
 }
 
 impl Features {
+    /// The features of a file that says nothing about them.
+    const DEFAULT: Features = Features {
+        packed: true,
+        delimited: false,
+        presence: Presence::Explicit,
+        closed: false,
+        utf8: true,
+    };
+
     /// Returns these features, overridden by those in `set`, a `FeatureSet`.
     fn with(self, set: Option<&DynamicMessage>) -> Self {
         let Some(set) = set else { return self };
@@ -102,10 +116,20 @@ impl Features {
                 .map_or(self.packed, |encoding| encoding != value::EXPANDED),
             delimited: asked(field::MESSAGE_ENCODING)
                 .map_or(self.delimited, |encoding| encoding == value::DELIMITED),
-            required: asked(field::FIELD_PRESENCE)
-                .map_or(self.required, |presence| presence == value::LEGACY_REQUIRED),
-            closed: asked(field::OPENNESS)
-                .map_or(self.closed, |openness| openness == value::CLOSED.into()),
+            presence: asked(field::FIELD_PRESENCE).map_or(
+                self.presence,
+                |presence| match presence {
+                    value::LEGACY_REQUIRED => Presence::Required,
+                    _ if presence == features::value::IMPLICIT.into() => Presence::Implicit,
+                    _ => Presence::Explicit,
+                },
+            ),
+            closed: asked(field::OPENNESS).map_or(self.closed, |openness| {
+                openness == features::value::CLOSED.into()
+            }),
+            utf8: asked(field::UTF8_VALIDATION).map_or(self.utf8, |validation| {
+                validation == features::value::VERIFY.into()
+            }),
         }
     }
 }
@@ -123,13 +147,12 @@ pub(super) fn lower(file: &mut DynamicMessage) -> Result<()> {
         let message = format!("edition number {edition} is not known: only 2023 and 2024 are");
         return Err(invalid(message));
     }
-    let features = Features {
-        packed: true,
-        delimited: false,
-        required: false,
-        closed: false,
-    };
-    let features = with_own(features, file, field::FILE_OPTIONS, field::FILE_FEATURES);
+    let features = with_own(
+        Features::DEFAULT,
+        file,
+        field::FILE_OPTIONS,
+        field::FILE_FEATURES,
+    );
     file.clear_field_by_number(number::SYNTAX);
     file.clear_field_by_number(field::EDITION);
     clear_features(file, field::FILE_OPTIONS, field::FILE_FEATURES);
@@ -147,21 +170,31 @@ pub(super) fn lower(file: &mut DynamicMessage) -> Result<()> {
 
 /// Converts a message's descriptor. Recursion is safe, since the parser limits the nesting.
 fn lower_message(message: &mut DynamicMessage, features: Features) -> Result<()> {
+    let features = with_own(
+        features,
+        message,
+        field::MESSAGE_OPTIONS,
+        field::MESSAGE_FEATURES,
+    );
     clear_features(message, field::MESSAGE_OPTIONS, field::MESSAGE_FEATURES);
     for oneof in messages_mut(message, field::ONEOF) {
         clear_features(oneof, field::ONEOF_OPTIONS, field::ONEOF_FEATURES);
     }
+    let of_maps = features_of_repeated(message, features);
     let mut entries = Vec::new();
     for nested in messages_mut(message, field::NESTED_TYPE) {
         let options = message_in(nested, field::MESSAGE_OPTIONS);
         let map_entry =
             options.and_then(|options| options.get_field_by_number(field::MAP_ENTRY)?.as_bool());
         if map_entry == Some(true) {
-            // The fields of a map entry stay unchanged, except for their features.
+            let name = text(nested, number::NAME);
+            let features = of_maps.get(&name).copied().unwrap_or(features);
             for member in messages_mut(nested, field::FIELD) {
-                clear_features(member, field::FIELD_OPTIONS, field::FIELD_FEATURES);
+                // The wire format of an entry is the same in each edition.
+                let features = take_features(member, features);
+                store_features(member, features)?;
             }
-            entries.push(text(nested, number::NAME));
+            entries.push(name);
         } else {
             lower_message(nested, features)?;
         }
@@ -176,6 +209,22 @@ fn lower_message(message: &mut DynamicMessage, features: Features) -> Result<()>
         lower_field(field, features, &entries)?;
     }
     Ok(())
+}
+
+/// Returns the features of each repeated field whose type is a message, by the last part of the
+/// type's name. The features of a map also apply to the keys and values in its entries.
+fn features_of_repeated(message: &DynamicMessage, features: Features) -> HashMap<String, Features> {
+    let fields = message.get_field_by_number(field::FIELD);
+    let fields = fields.as_deref().and_then(Value::as_list);
+    let fields = fields.into_iter().flatten().filter_map(Value::as_message);
+    let repeated = fields.filter(|of| number_in(of, field::LABEL) == Some(value::LABEL_REPEATED));
+    let named = repeated.filter_map(|of| {
+        let name = text(of, field::TYPE_NAME);
+        let last = name.rsplit('.').next().filter(|last| !last.is_empty())?;
+        let own = with_own(features, of, field::FIELD_OPTIONS, field::FIELD_FEATURES);
+        Some((last.to_owned(), own))
+    });
+    named.collect()
 }
 
 /// Removes the features from the options of a descriptor. The numbers are those of the options in the
@@ -193,14 +242,14 @@ fn clear_features(of: &mut DynamicMessage, options: u32, features: u32) {
 /// Converts a field's descriptor. `entries` are the names of the map entry types in the same
 /// message.
 fn lower_field(field: &mut DynamicMessage, features: Features, entries: &[String]) -> Result<()> {
-    let features = with_own(features, field, field::FIELD_OPTIONS, field::FIELD_FEATURES);
-    clear_features(field, field::FIELD_OPTIONS, field::FIELD_FEATURES);
+    let features = take_features(field, features);
+    store_features(field, features)?;
     let (label, kind) = (
         number_in(field, field::LABEL),
         number_in(field, field::TYPE),
     );
     let repeated = label == Some(value::LABEL_REPEATED);
-    if features.required && !repeated {
+    if features.presence == Presence::Required && chooses_presence(field) {
         set(
             field,
             field::LABEL,
@@ -221,14 +270,43 @@ fn lower_field(field: &mut DynamicMessage, features: Features, entries: &[String
         }
         Some(value::TYPE_STRING | value::TYPE_BYTES | value::TYPE_GROUP) => {}
         _ if repeated => {
-            let options = field.get_field_by_number_mut(field::FIELD_OPTIONS);
-            let options = options.and_then(Value::as_message_mut);
-            let options = options.ok_or_else(|| invalid("a field without options".into()))?;
+            let options = options_mut(field, field::FIELD_OPTIONS)?;
             set(options, field::PACKED, Value::Bool(features.packed))?;
         }
         _ => {}
     }
     Ok(())
+}
+
+/// Removes the features from a field's options, and returns the features that apply to the field.
+fn take_features(field: &mut DynamicMessage, features: Features) -> Features {
+    let features = with_own(features, field, field::FIELD_OPTIONS, field::FIELD_FEATURES);
+    clear_features(field, field::FIELD_OPTIONS, field::FIELD_FEATURES);
+    features
+}
+
+/// Stores the features of a field that proto2 can't express in the field's options.
+fn store_features(field: &mut DynamicMessage, features: Features) -> Result<()> {
+    let kind = number_in(field, field::TYPE);
+    let is_message = matches!(kind, Some(value::TYPE_MESSAGE | value::TYPE_GROUP));
+    let is_implicit = features.presence == Presence::Implicit && !is_message;
+    if is_implicit && chooses_presence(field) {
+        let options = options_mut(field, field::FIELD_OPTIONS)?;
+        store(Feature::FieldPresence, options, features::value::IMPLICIT)?;
+    }
+    if features.utf8 && kind == Some(value::TYPE_STRING) {
+        let options = options_mut(field, field::FIELD_OPTIONS)?;
+        store(Feature::Utf8Validation, options, features::value::VERIFY)?;
+    }
+    Ok(())
+}
+
+/// Returns true if the feature `field_presence` applies to a field. It doesn't apply to repeated
+/// fields, members of oneofs and extensions.
+fn chooses_presence(field: &DynamicMessage) -> bool {
+    number_in(field, field::LABEL) != Some(value::LABEL_REPEATED)
+        && !field.has_field_by_number(field::ONEOF_INDEX)
+        && !field.has_field_by_number(field::EXTENDEE)
 }
 
 /// Stores in an enum's own options whether the enum is closed.
@@ -238,35 +316,25 @@ fn lower_enum(values: &mut DynamicMessage, features: Features) -> Result<()> {
         clear_features(value, field::ENUM_VALUE_OPTIONS, field::ENUM_VALUE_FEATURES);
     }
     let openness = if features.closed {
-        value::CLOSED
+        features::value::CLOSED
     } else {
-        value::OPEN
+        features::value::OPEN
     };
-    let options = values.get_field_by_number_mut(field::ENUM_OPTIONS);
-    let options = options
-        .and_then(Value::as_message_mut)
-        .ok_or_else(|| invalid("an enum without options".into()))?;
+    let options = options_mut(values, field::ENUM_OPTIONS)?;
     options.clear_field_by_number(field::ENUM_FEATURES);
-    let [low, high] = STORED_TAG;
-    options
-        .merge(&[low, high, openness][..])
+    store(Feature::EnumType, options, openness)
+}
+
+fn store(feature: Feature, options: &mut DynamicMessage, value: u8) -> Result<()> {
+    feature
+        .store(options, value)
         .map_err(|error| invalid(error.to_string()))
 }
 
-/// Returns true if an enum is closed: by its own options or, without any, by its file's syntax.
-pub(super) fn is_closed(values: &EnumDescriptor) -> bool {
-    let options = values.options();
-    let mut stored = Vec::new();
-    for unknown in options.unknown_fields() {
-        if unknown.number() == field::STORED_OPENNESS {
-            unknown.encode(&mut stored);
-        }
-    }
-    // The last byte is the value.
-    match stored.last() {
-        Some(&openness) => openness == value::CLOSED,
-        None => values.parent_file().syntax() == Syntax::Proto2,
-    }
+fn options_mut(of: &mut DynamicMessage, options: u32) -> Result<&mut DynamicMessage> {
+    of.get_field_by_number_mut(options)
+        .and_then(Value::as_message_mut)
+        .ok_or_else(|| invalid("a descriptor without options".into()))
 }
 
 fn set(message: &mut DynamicMessage, number: u32, value: Value) -> Result<()> {

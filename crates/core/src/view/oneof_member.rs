@@ -3,7 +3,7 @@
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind};
 
 use crate::Result;
-use crate::schema::is_closed_enum;
+use crate::features::is_closed_enum;
 use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, wire_type};
 
 /// A member of a oneof.

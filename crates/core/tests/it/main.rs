@@ -37,6 +37,7 @@ mod merge_tensorflow;
 mod merge_verify;
 mod merkle;
 mod merkle_forged;
+mod presence;
 mod reader_limits;
 mod remote;
 mod salvage;

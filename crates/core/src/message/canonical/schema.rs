@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::schema::is_closed_enum;
+use crate::features::{has_presence, is_closed_enum};
 use crate::wire::WireType;
 use prost_reflect::{Cardinality, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 
@@ -152,7 +152,7 @@ impl Schema {
         Some(FieldShape {
             number: field.number(),
             form,
-            presence: field.supports_presence(),
+            presence: has_presence(field),
             oneof,
             declared: self.declared(field),
         })
