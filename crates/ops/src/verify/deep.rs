@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
-use prost_reflect::{Kind, MessageDescriptor, Syntax};
+use prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter_core::path::{FieldPath, Step};
+use proto_splitter_core::schema::{extension_verifies_utf8, verifies_utf8};
 use proto_splitter_core::wire::{Field, Input, MAX_VARINT_LEN, WireCursor, WireType, wire_type};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -211,7 +212,8 @@ struct Known {
     kind: Kind,
     is_group: bool,
     is_repeated: bool,
-    syntax: Syntax,
+    /// True if parsers refuse values that aren't UTF-8.
+    is_utf8: bool,
 }
 
 impl Known {
@@ -222,7 +224,7 @@ impl Known {
                 kind: field.kind(),
                 is_group: field.is_group(),
                 is_repeated: field.is_list() || field.is_map(),
-                syntax: field.parent_file().syntax(),
+                is_utf8: verifies_utf8(&field),
             });
         }
         let extension = message.get_extension(number)?;
@@ -231,7 +233,7 @@ impl Known {
             kind: extension.kind(),
             is_group: extension.is_group(),
             is_repeated: extension.is_list(),
-            syntax: extension.parent_file().syntax(),
+            is_utf8: extension_verifies_utf8(&extension),
         })
     }
 }
@@ -242,7 +244,7 @@ fn reading(field: &Known, wire: WireType) -> Option<Reading> {
     let own = wire_type(&field.kind, field.is_group);
     let reading = match &field.kind {
         Kind::Message(message) => Reading::Message(message.clone()),
-        Kind::String if field.syntax == Syntax::Proto3 => Reading::Utf8,
+        Kind::String if field.is_utf8 => Reading::Utf8,
         Kind::String | Kind::Bytes => Reading::Any,
         _ if field.is_repeated && wire == WireType::Len => {
             let each = |width: u8| Reading::Fixed(width.into());
@@ -341,6 +343,23 @@ mod tests {
                 .starts_with("name: the string is not UTF-8"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn strings_of_an_edition_are_checked_unless_its_features_say_otherwise() {
+        let set = include_bytes!("../../../../tests/data/schemas/editions.binpb");
+        let pool = proto_splitter_core::schema::decode_descriptor_set(set).unwrap();
+        let name = "editions.presence.Sensor";
+        let parsed = |number| {
+            let message = field(number, b"\xff");
+            parse(
+                message.as_slice(),
+                &pool.get_message_by_name(name).unwrap(),
+                100,
+            )
+        };
+        assert!(parsed(1).is_err());
+        assert!(parsed(5).is_ok());
     }
 
     #[test]
