@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field, TimeUnit};
 use prost_reflect::{
     EnumDescriptor, ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor,
 };
-use proto_splitter_core::schema::is_closed_enum;
+use proto_splitter_core::schema::{has_presence, is_closed_enum};
 use proto_splitter_core::wire::wire_type;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -499,7 +499,7 @@ impl Member {
 
     fn has_presence(&self) -> bool {
         match self {
-            Member::Field(field) => field.supports_presence(),
+            Member::Field(field) => has_presence(field),
             Member::Extension(field) => field.supports_presence(),
         }
     }
