@@ -12,8 +12,8 @@
   merge        protosplit merges every file in tests/data/tensorflow_cpb to a message that equals the source
   fingerprint  protosplit's fingerprint equals TensorFlow's for every SavedModel, in one piece and cut in many ways, and for
                models that no serializer writes (scrambled.py); both refuse the same models, and stored fingerprints agree
-  canonical    protosplit's canonical form of messages with closed enums and groups (canonical.py) equals the deterministic
-               serialization of TensorFlow's protobuf
+  canonical    protosplit's canonical form of messages with closed enums and groups, and of editions (canonical.py), equals
+               the deterministic serialization of TensorFlow's protobuf
   load         TensorFlow's Python loads every SavedModel's folder after it was split and merged, and merged from
                TensorFlow's own .cpb files, and its signatures return the same bits as the original's (load.py)
 
@@ -474,22 +474,23 @@ def check_split(protosplit, new):
     protosplit.check_with_tensorflow()
 
 
-CANONICAL_MESSAGES = 500
+CANONICAL_MESSAGES = 200
 
 
 def check_canonical(protosplit, report, tensorflow):
     schema, source, out = (protosplit.scratch / f"canonical.{end}" for end in ("binpb", "in.pb", "out.pb"))
-    schema.write_bytes(canonical.schema().SerializeToString())
     messages = [canonical.Messages(seed).message() for seed in range(CANONICAL_MESSAGES)]
-    expected = tensorflow.canonical(schema, canonical.TYPE, messages)
-    for seed, (message, expected) in enumerate(zip(messages, expected, strict=True)):
-        source.write_bytes(message)
-        ran = protosplit.run(
-            *["merge", source, "-o", out, "--canonical", "--force", "--descriptor-set", schema, "--message", canonical.TYPE]
-        )
-        found = out.read_bytes() if ran.returncode == 0 else None
-        problem = f"{message.hex()}: {found and found.hex()}, not {expected and expected.hex()}: {ran.stderr.strip()}"
-        report.check("canonical", f"seed {seed}", problem if found != expected else None)
+    for name, descriptors in canonical.schemas().items():
+        schema.write_bytes(descriptors.SerializeToString())
+        expected = tensorflow.canonical(schema, canonical.TYPE, messages)
+        for seed, (message, expected) in enumerate(zip(messages, expected, strict=True)):
+            source.write_bytes(message)
+            ran = protosplit.run(
+                *["merge", source, "-o", out, "--canonical", "--force", "--descriptor-set", schema, "--message", canonical.TYPE]
+            )
+            found = out.read_bytes() if ran.returncode == 0 else None
+            problem = f"{message.hex()}: {found and found.hex()}, not {expected and expected.hex()}: {ran.stderr.strip()}"
+            report.check("canonical", f"{name}: seed {seed}", problem if found != expected else None)
 
 
 def check_special(protosplit, new):
