@@ -8,6 +8,7 @@ use prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use proto_splitter::path::{PathQuery, TargetKind};
 use proto_splitter::record_file::ReadAt;
+use proto_splitter::schema::clear_defaults;
 use proto_splitter::{Error, ErrorKind, prost};
 
 use crate::failure::Failure;
@@ -31,7 +32,10 @@ pub(crate) fn encode(
     let kind = query.resolve(root)?.kind;
     match kind.message() {
         Some(message) => match parse(text, message) {
-            Ok(message) => Ok(message.encode_to_vec()),
+            Ok(mut message) => {
+                clear_defaults(&mut message);
+                Ok(message.encode_to_vec())
+            }
             Err(why) => invalid(format!("the value isn't a {}: {why}", message.full_name())),
         },
         None => match kind.encode(text) {

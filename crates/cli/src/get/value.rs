@@ -6,7 +6,7 @@ use std::io::Write;
 use prost_reflect::{DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
 use proto_splitter::bytes::Bytes;
 use proto_splitter::path::{FieldPath, PathQuery, Select, TargetKind};
-use proto_splitter::schema::check_decoded_size;
+use proto_splitter::schema::{check_decoded_size, decode_dynamic};
 use proto_splitter::size_tree::with_largest;
 use proto_splitter::view::{MessageView, ScalarValue};
 use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag, wire_type};
@@ -131,7 +131,7 @@ impl MessageShape {
         if bytes.len() > self.unchecked {
             check_decoded_size(&bytes, &self.descriptor, MAX_SHOWN_MEMORY)?;
         }
-        DynamicMessage::decode(self.descriptor.clone(), bytes).map_err(undecodable)
+        decode_dynamic(self.descriptor.clone(), bytes).map_err(undecodable)
     }
 }
 
