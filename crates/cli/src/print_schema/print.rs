@@ -15,6 +15,7 @@ use prost_reflect::{
 use proto_splitter::schema::is_closed_enum;
 
 use crate::text;
+use edition::Features;
 
 /// Exclusive end of the range of field numbers.
 const MAX_FIELD: i32 = 1 << 29;
@@ -26,7 +27,7 @@ pub(super) fn file(file: &FileDescriptor) -> String {
         pool: file.parent_pool().clone(),
         language: match file.syntax() {
             Syntax::Proto3 => Language::Proto3,
-            Syntax::Proto2 if edition::is_needed(proto) || edition::has_open_enum(file) => {
+            Syntax::Proto2 if edition::is_needed(proto) || edition::has_features(file) => {
                 Language::Edition
             }
             Syntax::Proto2 => Language::Proto2,
@@ -46,7 +47,13 @@ pub(super) fn file(file: &FileDescriptor) -> String {
         printer.enumeration(&values, proto);
     }
     let extensions = proto.extension.iter().zip(file.extensions());
-    let extensions = extensions.map(|(proto, extension)| (proto, extension.options()));
+    let extensions = extensions.map(|(proto, extension)| {
+        (
+            proto,
+            extension.options(),
+            Features::of_extension(&extension),
+        )
+    });
     printer.extensions(extensions, proto.package(), &proto.message_type);
     for service in file.services() {
         printer.gap();
@@ -174,7 +181,13 @@ impl Printer {
         let reserved = reserved.map(|range| span(range.start(), range.end(), MAX_FIELD));
         self.reserved(reserved.collect(), &proto.reserved_name);
         let extensions = proto.extension.iter().zip(message.child_extensions());
-        let extensions = extensions.map(|(proto, extension)| (proto, extension.options()));
+        let extensions = extensions.map(|(proto, extension)| {
+            (
+                proto,
+                extension.options(),
+                Features::of_extension(&extension),
+            )
+        });
         self.extensions(extensions, message.full_name(), &proto.nested_type);
     }
 
@@ -195,7 +208,8 @@ impl Printer {
                 let scope = message.full_name();
                 let key = self.type_name(key.field_descriptor_proto(), scope);
                 let value = self.type_name(value.field_descriptor_proto(), scope);
-                let options = self.field_options(field, &known.options());
+                let options =
+                    self.field_options(field, &known.options(), Features::of_field(&known));
                 let name = field.name();
                 self.line(format_args!(
                     "map<{key}, {value}> {name} = {number}{options};"
@@ -212,7 +226,7 @@ impl Printer {
         if let Some(Kind::Message(group)) = group {
             let nested = parent.nested_type.iter();
             let nested = nested.clone().find(|n| n.name() == group.name());
-            let options = self.field_options(field, &known.options());
+            let options = self.field_options(field, &known.options(), Features::of_field(&known));
             let name = group.name();
             self.open(format_args!("{label}group {name} = {number}{options}"));
             if let Some(nested) = nested {
@@ -221,7 +235,7 @@ impl Printer {
             self.close();
             return;
         }
-        let options = self.field_options(field, &known.options());
+        let options = self.field_options(field, &known.options(), Features::of_field(&known));
         let kind = self.type_name(field, message.full_name());
         let name = field.name();
         self.line(format_args!("{label}{kind} {name} = {number}{options};"));
@@ -241,7 +255,7 @@ impl Printer {
     /// Writes extensions, in an `extend` block for each message that they extend.
     fn extensions<'a>(
         &mut self,
-        extensions: impl Iterator<Item = (&'a FieldDescriptorProto, DynamicMessage)>,
+        extensions: impl Iterator<Item = (&'a FieldDescriptorProto, DynamicMessage, Features)>,
         scope: &str,
         nested: &[DescriptorProto],
     ) {
@@ -252,8 +266,8 @@ impl Printer {
                 self.gap();
             }
             self.open(format_args!("extend {extendee}"));
-            for (field, options) in of {
-                let options = self.field_options(field, options);
+            for (field, options, features) in of {
+                let options = self.field_options(field, options, *features);
                 let (label, number) = (self.label(field), field.number());
                 let group = nested.iter().find(|group| {
                     self.is_group(field)
@@ -350,7 +364,12 @@ impl Printer {
         }
     }
 
-    fn field_options(&self, field: &FieldDescriptorProto, options: &DynamicMessage) -> String {
+    fn field_options(
+        &self,
+        field: &FieldDescriptorProto,
+        options: &DynamicMessage,
+        features: Features,
+    ) -> String {
         let mut all = Vec::new();
         if let Some(default) = &field.default_value {
             let default = match field.r#type() {
@@ -370,7 +389,7 @@ impl Printer {
         }
         all.extend(self.options(options));
         if self.language == Language::Edition {
-            edition::say_as_features(field, &mut all);
+            edition::say_as_features(field, features, &mut all);
         }
         bracketed(&all)
     }

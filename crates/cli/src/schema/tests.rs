@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prost_reflect::{DynamicMessage, EnumDescriptor, FileDescriptor, ServiceDescriptor, Value};
-use proto_splitter::schema::decode_descriptor_set;
+use proto_splitter::schema::{decode_descriptor_set, has_presence};
 use proto_splitter_testkit::generate::Random;
 use protox::file::File;
 
@@ -89,7 +89,7 @@ fn say_message(said: &mut Vec<String>, of: &MessageDescriptor) {
             kind(&field.kind()),
             field.cardinality(),
             field.is_packed(),
-            field.supports_presence(),
+            has_presence(&field),
             field.is_group(),
             default(&field.kind(), &field.default_value()),
             field

@@ -130,13 +130,51 @@ extend Root {
 }
 
 #[test]
-fn a_schema_with_an_open_enum_is_printed_as_an_edition() {
+fn a_schema_with_features_that_proto2_cannot_express_is_printed_as_an_edition() {
     let dir = Dir::new();
-    let source = "edition = \"2023\";\nenum E { A = 0; }\nmessage M { E e = 1; }";
-    let types = dir.file("open.proto", source);
-    let message = dir.file("m.pb", b"\x08\x07");
-    let text = run([&"schema", &message, &"--message=M", &"--proto", &types]).ok();
-    assert!(text.contains("\nedition = \"2023\";\n"), "{text}");
+    let message = dir.file("m.pb", b"\x08\0");
+    for (source, expected) in [
+        ("enum E { A = 0; }\nmessage M { E e = 1; }", "  E e = 1;\n"),
+        ("message M { string s = 1; }", "  string s = 1;\n"),
+        (
+            "option features.field_presence = IMPLICIT;\nmessage M { int32 n = 1; M m = 2; oneof o { int32 c = 3; } }",
+            "  int32 n = 1 [features.field_presence = IMPLICIT];\n  M m = 2;\n  oneof o {\n    int32 c = 3;\n",
+        ),
+        (
+            "message M { string s = 1;\nmap<string, bytes> m = 2 [features.utf8_validation = NONE]; }",
+            "  map<string, bytes> m = 2 [features.utf8_validation = NONE];\n",
+        ),
+    ] {
+        let types = dir.file("m.proto", format!("edition = \"2023\";\n{source}"));
+        let with = |types| run([&"schema", &message, &"--message=M", &"--proto", types]).ok();
+        let text = with(&types);
+        assert!(text.contains("\nedition = \"2023\";\n"), "{text}");
+        assert!(text.contains(expected), "{text}");
+        // The printed schema is printed as itself again.
+        let printed = dir.file("m.proto", &text);
+        assert_eq!(with(&printed), text);
+    }
+}
+
+#[test]
+fn a_zero_is_printed_only_if_its_field_has_presence() {
+    let dir = Dir::new();
+    let message = dir.file("m.pb", b"\x08\0\x10\0");
+    let source = "edition = \"2023\";\nmessage M { int32 a = 1; int32 b = 2 [features.field_presence = IMPLICIT]; }";
+    let types = dir.file("m.proto", source);
+    for (format, expected) in [("text", "a: 0\n"), ("json", "{\n  \"a\": 0\n}\n")] {
+        let format = format!("--format={format}");
+        let with: [&dyn AsRef<std::path::Path>; 7] = [
+            &"get",
+            &message,
+            &"",
+            &"--message=M",
+            &"--proto",
+            &types,
+            &format,
+        ];
+        assert_eq!(run(with).ok(), expected);
+    }
 }
 
 #[test]
