@@ -15,6 +15,7 @@ mod damage;
 mod diff;
 mod documentation;
 mod edit;
+mod editions;
 mod every_command;
 mod extended;
 mod externalize;

@@ -127,6 +127,7 @@ impl Features {
             closed: asked(field::OPENNESS).map_or(self.closed, |openness| {
                 openness == features::value::CLOSED.into()
             }),
+            // Compilers differ in the number of NONE, which descriptor.proto changed.
             utf8: asked(field::UTF8_VALIDATION).map_or(self.utf8, |validation| {
                 validation == features::value::VERIFY.into()
             }),
