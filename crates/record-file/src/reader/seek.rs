@@ -151,11 +151,11 @@ impl<S: ReadAt> RecordReader<S> {
     }
 
     /// Moves one record back, so that the previous record is read next. Returns false, without
-    /// moving, if there is no previous record.
+    /// moving, if there is no previous record, or if the callback for damage ends the search.
     ///
     /// # Errors
     ///
-    /// Any error from reading headers and a chunk.
+    /// Any error from reading headers and a chunk. An error doesn't move the reader.
     ///
     /// # Examples
     ///
@@ -173,6 +173,22 @@ impl<S: ReadAt> RecordReader<S> {
     /// ```
     pub fn seek_back(&mut self) -> Result<bool> {
         self.last = None;
+        let (begin, index, passed) = (self.begin, self.index, self.passed);
+        let moved = self.go_back();
+        if !matches!(moved, Ok(true)) {
+            // The search may have visited earlier chunks.
+            if (self.begin, self.index) != (begin, index) {
+                self.unload();
+                (self.begin, self.index) = (begin, index);
+            }
+            self.passed = passed;
+        }
+        moved
+    }
+
+    /// Does the same as [`seek_back`](Self::seek_back), but may also move the reader if it fails or
+    /// returns false.
+    fn go_back(&mut self) -> Result<bool> {
         let mut end = self.begin;
         // If the chunk is damaged, the previous record is in an earlier chunk.
         if self.index > 0

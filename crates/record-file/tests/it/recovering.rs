@@ -247,6 +247,55 @@ fn going_back_passes_over_a_damaged_chunk_with_several_records() {
 }
 
 #[test]
+fn going_back_over_damaged_chunks_to_no_record_does_not_move_the_reader() {
+    let mut file = frame::file(&[]);
+    // Appends a chunk with three records of `len` bytes each.
+    let mut push = |fill: &[u8; 3], len: usize| {
+        let sizes = frame::varint_of(len as u64).repeat(3);
+        let mut data = vec![0, u8::try_from(sizes.len()).unwrap()];
+        data.extend(sizes);
+        data.extend(fill.iter().flat_map(|&byte| vec![byte; len]));
+        frame::push(&mut file, &Frame::new(b'r', 3, 3 * len as u64, &data))
+    };
+    let (first, second, third) = (push(b"abc", 1000), push(b"def", 1), push(b"ghi", 1));
+    let options = ReaderOptions::new();
+    let damaged = |begins: &[usize]| {
+        let mut file = file.clone();
+        begins.iter().for_each(|begin| file[begin + 44] ^= 1);
+        file
+    };
+    let too_large = ErrorKind::LimitExceeded;
+    for (file, options, recovers, expected) in [
+        (
+            damaged(&[second]),
+            options,
+            false,
+            Err(ErrorKind::ChecksumMismatch),
+        ),
+        (damaged(&[first, second]), options, true, Ok(false)),
+        (
+            damaged(&[second]),
+            options.max_chunk_memory(500),
+            true,
+            Err(too_large),
+        ),
+    ] {
+        let mut reader = RecordReader::new(&file, options);
+        if recovers {
+            reader = reader.on_damage(|_| true);
+        }
+        let place = RecordPosition::new(third as u64, 0);
+        reader.seek(place).unwrap();
+        for _ in 0..2 {
+            let moved = reader.seek_back().map_err(|error| error.kind());
+            assert_eq!(moved, expected);
+            assert_eq!(reader.position(), place);
+        }
+        assert_eq!(reader.read_record().unwrap(), Some(&b"g"[..]));
+    }
+}
+
+#[test]
 fn a_header_damaged_in_the_last_block_costs_the_rest_once() {
     let (mut file, begins) = chunks(10);
     file[begins[7] + 5] ^= 1;
