@@ -334,7 +334,7 @@ impl<I: RecordInput> RecordReader<I> {
         result
     }
 
-    fn remember_failure(&mut self, result: &Result<bool>) {
+    fn remember_failure<T>(&mut self, result: &Result<T>) {
         if let Err(error) = result
             && !self.input.goes_back()
         {

@@ -15,7 +15,8 @@ impl<I: RecordInput> RecordReader<I> {
     /// # Errors
     ///
     /// [`InvalidPosition`](ErrorKind::InvalidPosition) if the reader isn't at the beginning of the
-    /// file; otherwise the same errors as [`read_record`](Self::read_record).
+    /// file; otherwise the same errors as [`read_record`](Self::read_record). An error doesn't move
+    /// the reader, so the read can be repeated after a temporary failure.
     ///
     /// # Examples
     ///
@@ -38,6 +39,24 @@ impl<I: RecordInput> RecordReader<I> {
                 "metadata can only be read at the beginning of a file",
             ));
         }
+        if let Some(failed) = &self.failed {
+            return Err(failed.error.again());
+        }
+        let metadata = self.find_metadata();
+        if let Err(error) = &metadata {
+            self.begin = 0;
+            // A chunk that is too large is refused before its data is read, so that even a plain
+            // stream can still skip it.
+            if error.kind() != ErrorKind::LimitExceeded {
+                self.remember_failure(&metadata);
+            }
+        }
+        metadata
+    }
+
+    /// Does the same as [`read_metadata`](Self::read_metadata), but moves the reader to the chunk
+    /// with the error if it fails.
+    fn find_metadata(&mut self) -> Result<Option<Bytes>> {
         loop {
             match self.load_metadata() {
                 Ok(metadata) => return Ok(metadata),

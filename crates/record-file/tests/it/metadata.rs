@@ -1,9 +1,10 @@
 //! Tests of the metadata of files.
-use std::io::Cursor;
+use std::io::{self, Cursor};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use record_file::{
-    Chunk, ChunkType, Compression, ErrorKind, ReaderOptions, RecordFile, RecordReader,
-    RecordWriter, RecordsMetadata, WriterOptions,
+    Chunk, ChunkType, Compression, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordInput,
+    RecordReader, RecordWriter, RecordsMetadata, WriterOptions,
 };
 
 use crate::support::{Fixture, noise};
@@ -182,6 +183,84 @@ fn metadata_is_written_at_the_beginning_of_a_file_only() {
     assert_eq!(reader.read_record().unwrap(), Some(&b"b"[..]));
     let error = reader.read_metadata().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidPosition);
+}
+
+#[test]
+fn metadata_that_can_not_be_read_is_the_same_error_again() {
+    let options = WriterOptions::new()
+        .compression(Compression::None)
+        .serialized_metadata(noise(100_000, 1));
+    let good = write(options, &[b"a record"]);
+    let mut bad = good.clone();
+    bad[64 + 50_000] ^= 1;
+    let whole = ReaderOptions::new();
+    let small = whole.max_chunk_memory(1000);
+    for (file, options, kind) in [
+        (&bad, whole, ErrorKind::ChecksumMismatch),
+        (&good, small, ErrorKind::LimitExceeded),
+    ] {
+        fails_twice(RecordReader::new(&file[..], options), kind);
+        fails_twice(RecordReader::from_read(&file[..], options), kind);
+    }
+}
+
+/// Checks that reading the metadata fails in the same way twice, and that the records can still be
+/// read unless the metadata is damaged.
+fn fails_twice<I: RecordInput>(mut reader: RecordReader<I>, kind: ErrorKind) {
+    let errors = [(); 2].map(|()| reader.read_metadata().unwrap_err());
+    assert_eq!(errors[0].kind(), kind);
+    assert_eq!(errors[0].to_string(), errors[1].to_string());
+    assert_eq!(reader.position().numeric(), 0);
+    match reader.read_record() {
+        Ok(record) => assert_eq!(
+            (record, kind),
+            (Some(&b"a record"[..]), ErrorKind::LimitExceeded)
+        ),
+        Err(error) => assert_eq!((error.kind(), error.offset()), (kind, errors[0].offset())),
+    }
+}
+
+#[test]
+fn metadata_is_read_after_a_failure_that_passes() {
+    /// A source in which one call fails.
+    struct Failing {
+        bytes: Vec<u8>,
+        call: AtomicU64,
+        failing: u64,
+    }
+    impl ReadAt for Failing {
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+            if self.call.fetch_add(1, Ordering::Relaxed) == self.failing {
+                return Err(io::ErrorKind::ConnectionReset.into());
+            }
+            self.bytes.read_at(offset, buf)
+        }
+
+        fn size(&self) -> io::Result<u64> {
+            Ok(self.bytes.len() as u64)
+        }
+    }
+    let metadata = noise(400_000, 1);
+    let options = WriterOptions::new().serialized_metadata(metadata.clone());
+    let bytes = write(options, &[b"a record"]);
+    let mut failures = 0;
+    for failing in 0..10 {
+        let source = Failing {
+            bytes: bytes.clone(),
+            call: AtomicU64::new(0),
+            failing,
+        };
+        let mut reader = RecordReader::new(source, ReaderOptions::new());
+        let mut read = reader.read_metadata();
+        if let Err(error) = &read {
+            assert_eq!(error.kind(), ErrorKind::Io);
+            failures += 1;
+            read = reader.read_metadata();
+        }
+        assert!(read.unwrap().as_deref() == Some(&metadata[..]), "{failing}");
+        assert_eq!(reader.read_record().unwrap(), Some(&b"a record"[..]));
+    }
+    assert!(failures > 0);
 }
 
 #[test]
