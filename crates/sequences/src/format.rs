@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
+use prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::formats::{
     Candidate, CandidateKind, Confidence, ConvertOptions, ConvertSetting, ConvertTarget, Converted,
     Format, OpenOptions, Opened,
 };
+use proto_splitter_core::part_work::schema_in;
 use proto_splitter_core::wire::FieldNumber;
 use proto_splitter_core::{Error, ErrorKind, Result, threads};
 use record_file::{Compression, ReadAt, ReaderOptions, RecordFile, RecordsMetadata, WriterOptions};
@@ -249,14 +250,12 @@ fn field_of(
 }
 
 /// Returns the type of a Riegeli file's records; `None` unless the file's metadata contains the
-/// type's name and schema.
+/// type's name and a usable schema.
 fn type_of_records(source: Arc<dyn ReadAt>) -> Option<MessageDescriptor> {
     let file = RecordFile::open(source, ReaderOptions::new()).ok()?;
-    let metadata = RecordsMetadata::parse(&file.metadata().ok()??).ok()?;
-    let name = metadata.record_type_name?;
-    let mut pool = DescriptorPool::new();
-    for file in &metadata.file_descriptors {
-        pool.decode_file_descriptor_proto(&file[..]).ok()?;
-    }
+    let metadata = file.metadata().ok()??;
+    // Also limits the memory for parsing the metadata, so it comes first.
+    let pool = schema_in(&metadata).ok()??;
+    let name = RecordsMetadata::parse(&metadata).ok()?.record_type_name?;
     pool.get_message_by_name(&name)
 }

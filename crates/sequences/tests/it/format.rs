@@ -2,12 +2,16 @@
 
 use std::path::Path;
 
+use prost::Message;
+use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::formats::{
     Checks, ConvertOptions, ConvertTarget, Format, OpenOptions, Opened, Registry,
 };
 use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+use proto_splitter_core::wire::put_varint;
 use proto_splitter_sequences::{Root, SEQUENCE, SequenceFormat, sequence_of};
+use record_file::{RecordWriter, RecordsMetadata, WriterOptions};
 
 use crate::made::{delimited, element_type, elements, message, records};
 
@@ -87,6 +91,59 @@ fn a_record_file_without_a_type_is_not_recognized_but_opened_as_asked() {
         .open_as(&SequenceFormat, &path, &OpenOptions::new())
         .unwrap();
     assert_eq!(untyped.get("1[1].1").unwrap(), "bbb");
+}
+
+/// Returns a record file with one record and the given metadata.
+fn records_with(metadata: Vec<u8>) -> Vec<u8> {
+    let options = WriterOptions::new().serialized_metadata(metadata);
+    let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
+    writer.write_record(&elements(&[2])[0]).unwrap();
+    writer.finish().unwrap()
+}
+
+/// Returns metadata with the type `M`, whose schema is one file that ends with the given bytes.
+fn metadata_of_m(rest: &[u8]) -> Vec<u8> {
+    let file = FileDescriptorProto {
+        name: Some("m.proto".to_owned()),
+        message_type: vec![DescriptorProto {
+            name: Some("M".to_owned()),
+            ..DescriptorProto::default()
+        }],
+        ..FileDescriptorProto::default()
+    };
+    let metadata = RecordsMetadata {
+        record_type_name: Some("M".to_owned()),
+        file_descriptors: vec![[&file.encode_to_vec()[..], rest].concat()],
+        ..RecordsMetadata::default()
+    };
+    metadata.serialize()
+}
+
+#[test]
+fn the_schema_of_records_is_used_unless_it_would_take_too_much_memory() {
+    let edition_2023 = b"\x62\x08editions\x70\xe8\x07";
+    // `source_code_info` with empty locations of two bytes each.
+    let locations = 400_000;
+    let mut source_info = vec![0x4a];
+    put_varint(&mut source_info, 2 * locations as u64);
+    source_info.extend(b"\x0a\x00".repeat(locations));
+    // Fields that the metadata doesn't have.
+    let unknown = b"\xc0\x3e\x01".repeat(200_000);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.riegeli");
+    for (metadata, is_used) in [
+        (metadata_of_m(b""), true),
+        (metadata_of_m(edition_2023), true),
+        (metadata_of_m(&source_info), false),
+        ([metadata_of_m(b""), unknown].concat(), false),
+    ] {
+        std::fs::write(&path, records_with(metadata)).unwrap();
+        let options = OpenOptions::new();
+        let opened = FORMATS.open_as(&SequenceFormat, &path, &options).unwrap();
+        assert_eq!(opened.descriptor().is_some(), is_used);
+        assert_eq!(FORMATS.open(&path, &options).is_ok(), is_used);
+    }
 }
 
 #[test]
