@@ -476,7 +476,12 @@ impl Staged {
                 return Err(not_planned(&location));
             }
         }
-        let folder = self.folder(&location.to_string())?;
+        // The copy has the name of the folder, which a signature records.
+        let url = location.to_string();
+        let url = url.trim_end_matches('/');
+        let name = url.rsplit('/').next().unwrap_or_default();
+        let folder = self.temporary()?.join(name);
+        rename(&folder.display().to_string(), url);
         let progress = output.writing("copying");
         let items = listed.download(&folder, &progress);
         let items = items.map_err(|error| Failure::of(named, &error))?;
@@ -507,10 +512,15 @@ impl Staged {
 
     /// Creates a temporary folder, which is shown in errors as the URL `called`.
     fn folder(&mut self, called: &str) -> Result<PathBuf, Failure> {
+        let path = self.temporary()?;
+        rename(&path.display().to_string(), called.trim_end_matches('/'));
+        Ok(path)
+    }
+
+    fn temporary(&mut self) -> Result<PathBuf, Failure> {
         let folder = tempfile::tempdir();
         let folder = folder.map_err(|error| Failure::io(&std::env::temp_dir(), &error))?;
         let path = folder.path().to_owned();
-        rename(&path.display().to_string(), called.trim_end_matches('/'));
         self.folders.push(folder);
         Ok(path)
     }

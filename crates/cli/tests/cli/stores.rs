@@ -240,6 +240,41 @@ fn an_object_is_not_changed_in_place_and_its_signature_needs_a_name() {
     }
 }
 
+#[test]
+fn a_signature_names_an_object_or_a_folder_in_a_store_like_a_local_one() {
+    let dir = Dir::new();
+    let (source, _, _) = split_to(&dir, "signed");
+    let model = dir.path("model");
+    fs::create_dir(&model).unwrap();
+    fs::copy(&source, model.join("saved_model.pb")).unwrap();
+    let there = "memory:///signed/model";
+    run([&"convert", &model, &there, &"--to", &"cpb"]).ok();
+    let keys = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sign");
+    let (private, public) = (keys.join("p256.pem"), keys.join("p256.pub"));
+    for (url, name) in [
+        (there.to_owned(), "model"),
+        (format!("{there}/"), "model"),
+    ] {
+        let signature = dir.path("signature");
+        let signed: [&dyn AsRef<Path>; 7] = [
+            &"sign", &url, &"--key", &private, &"-o", &signature, &"--force",
+        ];
+        run(signed).ok();
+        let checked: [&dyn AsRef<Path>; 7] = [
+            &"verify",
+            &url,
+            &"--signature",
+            &signature,
+            &"--key",
+            &public,
+            &"--json",
+        ];
+        let report = run(checked).json();
+        assert_eq!(report["model"], name, "{url}");
+        assert_eq!(report["ok"], true, "{url}");
+    }
+}
+
 /// Runs all parts of a plan, and commits the plan.
 fn run_parts(verb: &str, plan: &str) -> String {
     let mut part = 0;
