@@ -69,7 +69,10 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         Command::Verify(args) => {
             inputs.extend(&mut args.file);
             inputs.extend(&mut args.against);
-            in_place = InPlace::Chunked;
+            // A signature is compared with the hashes of local files.
+            if args.signature.is_none() {
+                in_place = InPlace::Chunked;
+            }
         }
         Command::Merge(args) => {
             replaces = args.force;

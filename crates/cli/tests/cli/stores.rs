@@ -254,6 +254,7 @@ fn a_signature_names_an_object_or_a_folder_in_a_store_like_a_local_one() {
     for (url, name) in [
         (there.to_owned(), "model"),
         (format!("{there}/"), "model"),
+        (format!("{there}/saved_model.cpb"), "saved_model.cpb"),
     ] {
         let signature = dir.path("signature");
         let signed: [&dyn AsRef<Path>; 7] = [
