@@ -99,7 +99,6 @@ pub(crate) struct Sender {
     /// Frames that haven't been returned yet. They are boxed because Python aligns objects to 16
     /// bytes, but the hashers in `Frames` require an alignment of 32 bytes.
     frames: Mutex<Box<Frames>>,
-    bytes: u64,
 }
 
 #[pymethods]
@@ -129,23 +128,21 @@ impl Sender {
                 Frames::resume(&SizeSplitter, source, &token, &options)
             })?
         };
-        let bytes = frames.begin().map_or(0, |begin| begin.chunk_bytes);
         Ok(Sender {
             frames: Mutex::new(Box::new(frames)),
-            bytes,
         })
     }
 
-    /// Returns the total size of all chunks, in bytes.
-    fn __len__(&self) -> usize {
-        usize::try_from(self.bytes).unwrap_or(usize::MAX)
+    /// Returns the number of bytes of the chunks that the receiver has or that were in the frames so
+    /// far, and the total size of all chunks.
+    fn progress(&self, py: Python<'_>) -> (u64, u64) {
+        py.detach(|| self.lock().bytes())
     }
 
     /// Returns the next frame; `None` after the last one.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let next = py.detach(|| {
-            let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
-            let frame = frames.next()?;
+            let frame = self.lock().next()?;
             Some(frame.map(|frame| frame.encode_to_vec()))
         });
         match next {
@@ -153,6 +150,12 @@ impl Sender {
             Some(Ok(frame)) => Ok(Some(PyBytes::new(py, &frame))),
             Some(Err(error)) => Err(refused(py, &error)),
         }
+    }
+}
+
+impl Sender {
+    fn lock(&self) -> MutexGuard<'_, Box<Frames>> {
+        self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -227,6 +230,11 @@ impl TransferReceiver {
     /// Returns the number of complete chunks, and the total number of chunks.
     fn chunks(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         self.step(py, |receiver| Ok(receiver.chunks()))
+    }
+
+    /// Returns the number of received bytes of the chunks, and the total size of all chunks.
+    fn progress(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        self.step(py, |receiver| Ok(receiver.bytes()))
     }
 
     /// Writes the received message to a file. `message` is the full name of the only accepted type,

@@ -191,6 +191,34 @@ def test_the_progress_of_a_receiver_counts_all_bytes() -> None:
     assert told[0][0] > 1 << 20 and told[-1] == (total, total)
 
 
+def test_the_progress_of_a_resumed_transfer_ends_at_its_total() -> None:
+    # All chunks are in one frame, in which the last one is damaged.
+    whole, most = large(120_000), 20_000
+    (frame,) = psg.frames(whole, max_chunk_size=most)
+    total = frame.begin.chunk_bytes
+    frame.data[-1].offset += 1
+    pending = psg.Pending()
+    with pytest.raises(ps.FormatError):
+        psg.receive([frame], Tree, pending=pending)
+    assert pending.chunks[0] > 1
+
+    sent: list[tuple[int, int]] = []
+    received: list[tuple[int, int]] = []
+
+    def tell(done: int, total: int) -> None:
+        received.append((done, total))
+
+    rest = psg.frames(
+        whole,
+        token=pending.token,
+        max_chunk_size=most,
+        progress=lambda *now: sent.append(now),
+    )
+    assert psg.receive(rest, Tree, pending=pending, progress=tell) == whole
+    assert sent == received
+    assert sent[-1] == (total, total)
+
+
 def test_a_message_of_another_type_is_refused_even_if_its_transfer_was_kept(
     tmp_path: Path,
 ) -> None:

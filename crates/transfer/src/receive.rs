@@ -28,6 +28,8 @@ pub struct Receiver {
     /// Trailer, with checksums for just the complete chunks; `None` until the trailer has arrived.
     pub(crate) trailer: Option<ChunkMetadata>,
     received: u64,
+    /// Total size of the complete chunks, in bytes.
+    received_bytes: u64,
     /// crc32c of the concatenated checksums of the complete chunks.
     sums: u32,
     state: State,
@@ -68,6 +70,7 @@ impl Receiver {
             begin: Begin::default(),
             trailer: None,
             received: 0,
+            received_bytes: 0,
             sums: 0,
             state: State::Begin,
             meter: None,
@@ -170,6 +173,17 @@ impl Receiver {
         (self.received, self.begin.chunk_count)
     }
 
+    /// Returns the number of bytes of the chunks that have arrived, including those of an
+    /// incomplete chunk, and the total size of all chunks, in bytes. The total is 0 if the first
+    /// frame hasn't arrived.
+    pub fn bytes(&self) -> (u64, u64) {
+        let incomplete = match self.state {
+            State::Chunk { offset, .. } => offset,
+            _ => 0,
+        };
+        (self.received_bytes + incomplete, self.begin.chunk_bytes)
+    }
+
     /// Returns true if all frames of the message have arrived, and their checksums match.
     pub fn is_complete(&self) -> bool {
         matches!(self.state, State::Nothing)
@@ -208,7 +222,8 @@ impl Receiver {
                 Place::Memory => Store::memory(),
                 Place::File(folder) => Store::File(Box::new(Spool::create(folder.as_deref())?)),
             });
-            (self.received, self.sums, self.trailer) = (0, 0, None);
+            (self.received, self.received_bytes) = (0, 0);
+            (self.sums, self.trailer) = (0, None);
         } else {
             let expected = Begin {
                 first_chunk: first,
@@ -226,15 +241,9 @@ impl Receiver {
         }
         self.meter = Some(self.options.get_progress().meter(begin.chunk_bytes));
         self.begin = begin;
-        self.advance(self.bytes_received())?;
+        self.advance(self.received_bytes)?;
         self.state = State::Trailer(BytesMut::new());
         Ok(())
-    }
-
-    fn bytes_received(&self) -> u64 {
-        let chunks = self.trailer.iter().flat_map(|trailer| &trailer.chunks);
-        let received = usize::try_from(self.received).unwrap_or(usize::MAX);
-        chunks.take(received).map(|info| info.size).sum()
     }
 
     fn take_trailer(&mut self, bytes: &[u8]) -> Result<()> {
@@ -314,6 +323,7 @@ impl Receiver {
             info.crc32c = Some(crc32c);
             self.sums = crc32c::crc32c_append(self.sums, &crc32c.to_le_bytes());
             self.received += 1;
+            self.received_bytes += info.size;
             self.state = State::Chunk {
                 offset: 0,
                 crc32c: 0,

@@ -178,6 +178,10 @@ pub struct Frames {
     meter: Meter,
     /// Index of the first chunk to send. Earlier chunks are only read for their checksums.
     first_chunk: u64,
+    /// Number of bytes of the chunks that the receiver has or that were put into frames.
+    done: u64,
+    /// Total size of all chunks, in bytes.
+    chunk_bytes: u64,
     /// A piece that was too large for the previous frame.
     pending: Option<Data>,
     /// crc32c of the concatenated checksums of the chunks read so far.
@@ -232,8 +236,10 @@ impl Frames {
         } else {
             0
         };
-        let sizes = plan.chunks().iter().map(|chunk| chunk.size());
-        let chunk_bytes = sizes.fold(0, u64::saturating_add);
+        let sizes = || plan.chunks().iter().map(|chunk| chunk.size());
+        let chunk_bytes = sizes().fold(0, u64::saturating_add);
+        let kept = usize::try_from(first_chunk).unwrap_or(usize::MAX);
+        let done = sizes().take(kept).fold(0, u64::saturating_add);
         let trailer: Bytes = pieces.draft_trailer().encode_to_vec().into();
         let begin = Begin {
             version: VERSION,
@@ -252,6 +258,8 @@ impl Frames {
             meter: options.progress.meter(chunk_bytes),
             options: options.clone(),
             first_chunk,
+            done,
+            chunk_bytes,
             pending: None,
             sums: 0,
             compresses: false,
@@ -265,6 +273,16 @@ impl Frames {
             State::Begin(_, begin, _) => Some(begin),
             _ => None,
         }
+    }
+
+    /// Returns the number of bytes of the chunks that the receiver has according to its token or
+    /// that were in the frames so far, and the total size of all chunks, in bytes. The first number
+    /// reaches the total even if the transfer is resumed.
+    ///
+    /// In contrast, the [progress](SendOptions::progress) of a resumed transfer counts the bytes
+    /// that are read, which include those of the chunks that the receiver has.
+    pub const fn bytes(&self) -> (u64, u64) {
+        (self.done, self.chunk_bytes)
     }
 
     fn next_frame(&mut self) -> Result<Option<Frame>> {
@@ -298,6 +316,8 @@ impl Frames {
                         self.pending = Some(data);
                         return Ok(Some(frame));
                     }
+                    let size = data.zstd_size.unwrap_or(data.content.len() as u64);
+                    self.done = self.done.saturating_add(size);
                     frame.data.push(data);
                     if self.room(&frame) == 0 {
                         return Ok(Some(frame));

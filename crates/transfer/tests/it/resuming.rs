@@ -1,7 +1,10 @@
 //! Tests of resuming transfers that break off.
 
+use std::sync::{Arc, Mutex};
+
 use prost::Message;
 use proto_splitter_core::Result;
+use proto_splitter_core::progress::Progress;
 use proto_splitter_core::split::SizeSplitter;
 use proto_splitter_transfer::proto::{Frame, ResumeToken};
 use proto_splitter_transfer::{Frames, ReceiveOptions, Receiver, SendOptions};
@@ -43,6 +46,49 @@ fn a_transfer_that_breaks_at_every_frame_sends_no_whole_chunk_twice() {
         // Each attempt may repeat some frames, but fewer than those of a whole chunk.
         assert!(sent < whole.len() + (tries + 1) * 20, "{sent}");
         assert!(receiver.into_bytes().unwrap() == expected);
+    }
+}
+
+/// Returns a listener, and the last numbers that it was told.
+fn listener() -> (Progress, Arc<Mutex<(u64, u64)>>) {
+    let last = Arc::new(Mutex::new((0, 0)));
+    let told = Arc::clone(&last);
+    let progress = Progress::new(move |done, total| *told.lock().unwrap() = (done, total));
+    (progress, last)
+}
+
+#[test]
+fn the_bytes_of_a_transfer_that_broke_off_reach_the_total() {
+    for options in [
+        small_chunks(),
+        small_chunks().compression_level(Some(1)),
+        small_chunks().max_frame_size(1 << 20),
+    ] {
+        let first = resumed(&ResumeToken::default(), &options).into_iter();
+        let mut first: Vec<Frame> = first.take(12).collect();
+        if let [only] = &mut first[..] {
+            // Complete chunks precede the damaged piece in the frame.
+            only.data.last_mut().unwrap().offset += 1;
+        }
+        let (receiving, received) = listener();
+        let mut receiver = Receiver::in_memory(&ReceiveOptions::new().progress(receiving));
+        assert!(receiver.receive(first.into_iter().map(Ok)).is_err());
+
+        let (sending, sent) = listener();
+        let options = options.progress(sending);
+        let token = receiver.token();
+        let mut rest = Frames::resume(&SizeSplitter, &message(), &token, &options).unwrap();
+        let (kept, total) = rest.bytes();
+        assert!(kept > 0 && kept < total, "{kept} of {total}");
+        assert_eq!(receiver.bytes(), (kept, total));
+        while let Some(frame) = rest.next() {
+            receiver.push(frame.unwrap()).unwrap();
+            assert_eq!(receiver.bytes(), rest.bytes());
+        }
+        assert_eq!(rest.bytes(), (total, total));
+        for last in [received, sent] {
+            assert_eq!(*last.lock().unwrap(), (total, total));
+        }
     }
 }
 

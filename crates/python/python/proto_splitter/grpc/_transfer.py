@@ -47,8 +47,6 @@ class Outgoing:
 
     def __init__(self, sender: _core.Sender, progress: Progress | None) -> None:
         self._sender = sender
-        self._total = len(sender)
-        self._done = 0
         self._progress = progress
         #: The exception that reading the source raised, which the failed call doesn't report.
         self.error: BaseException | None = None
@@ -61,8 +59,7 @@ class Outgoing:
                 return None
             frame = transfer_pb2.Frame.FromString(data)
             if self._progress is not None:
-                self._done += sum(piece.zstd_size or len(piece.content) for piece in frame.data)
-                self._progress(min(self._done, self._total), self._total)
+                self._progress(*self._sender.progress())
             return frame
         except BaseException as error:
             self.error = error
@@ -171,8 +168,6 @@ class Pending:
         )
         self._lock = threading.Lock()
         self._turn = 0
-        #: The sizes of the complete chunks, of all received bytes, and of all chunks, in bytes.
-        self._kept = self._done = self._total = 0
         #: The time at which the last frame arrived; before the first frame, the transfer's start.
         self.touched = time.monotonic()
 
@@ -191,8 +186,6 @@ class Pending:
         with self._lock:
             self._native.break_off()
             self._turn += 1
-            # An incomplete chunk is discarded.
-            self._done = self._kept
             self.touched = time.monotonic()
             return self._turn
 
@@ -202,21 +195,9 @@ class Pending:
             self._check(turn)
             self.touched = time.monotonic()
             self._native.push(data)
-            self._count(frame)
-            now = min(self._done, self._total), self._total
+            now = self._native.progress()
         if progress is not None:
             progress(*now)
-
-    def _count(self, frame: Any) -> None:
-        if frame.HasField("begin"):
-            self._total = frame.begin.chunk_bytes
-            if not frame.begin.first_chunk:
-                self._kept = self._done = 0
-        for piece in frame.data:
-            self._done += piece.zstd_size or len(piece.content)
-            # Only the last piece of a chunk has a checksum.
-            if piece.HasField("crc32c"):
-                self._kept = self._done
 
     def end(self, turn: int) -> None:
         with self._lock:
