@@ -42,7 +42,7 @@ mod _core {
     use crate::pieces::Pieces;
     #[pymodule_export]
     use crate::reports::{
-        Tree, convert, diff, externalize, fingerprint, info, internalize, verify,
+        Tree, append, convert, diff, externalize, fingerprint, info, internalize, verify,
     };
     #[pymodule_export]
     use crate::table::Table;

@@ -1,6 +1,8 @@
 //! The library's operations, which return their reports as Python dictionaries. The keys are those
 //! of the command's `--json`.
 
+use std::fs::File;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
@@ -8,20 +10,24 @@ use proto_splitter::SaveOptions;
 use proto_splitter::container::MerkleRoot;
 use proto_splitter::externalize::ExternalizeOptions;
 use proto_splitter::ops::{
-    self, ConversionOptions, DiffOptions, ExternalizeTo, Info, Outcome, TreeReport, VerifyOptions,
-    VerifyReport,
+    self, AppendOptions, ConversionOptions, DiffOptions, ExternalizeTo, Info, Outcome, TreeReport,
+    VerifyOptions, VerifyReport,
 };
 use proto_splitter::progress::Progress;
+use proto_splitter::record_file::PositionReader;
+use proto_splitter::tensor::DType;
 use protosplit_cli::{
     Failed, NameOptions, NamedTreeOptions, convert_named, failed, open_named, tree_text,
     verify_named,
 };
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::Serialize;
 
 use crate::error::{of_failed, of_output, raise};
 use crate::functions::SplitArguments;
+use crate::input::Input;
 use crate::work::{detached_with, threads};
 
 /// Converts a report to a Python dictionary.
@@ -284,6 +290,56 @@ pub(crate) fn convert<'py>(
         let saving = saving.progress(progress.clone());
         let options = options.split(split.progress(progress));
         convert_named(&name, &output, &options, &saving)
+    })?;
+    dictionary(py, &report)
+}
+
+/// The options of [`append`], passed from Python as a dictionary.
+#[derive(FromPyObject)]
+pub(crate) struct AppendArguments {
+    #[pyo3(item)]
+    dtype: Option<String>,
+    #[pyo3(item)]
+    shape: Option<Vec<u64>>,
+    #[pyo3(item)]
+    lod: Vec<Vec<u64>>,
+    #[pyo3(item)]
+    program: Option<PathBuf>,
+}
+
+/// Appends a tensor to a file of Paddle parameters, in place. `tensor` is a NumPy file or, with a
+/// shape in the arguments, the elements alone.
+#[pyfunction]
+pub(crate) fn append<'py>(
+    py: Python<'py>,
+    file: PathBuf,
+    tensor: &Bound<'py, PyAny>,
+    arguments: AppendArguments,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let input = Input::of(tensor)?;
+    let dtype = arguments.dtype.map(|name| {
+        let unknown = || PyValueError::new_err(format!("dtype: there is no type {name:?}"));
+        DType::named(&name).ok_or_else(unknown)
+    });
+    let options = AppendOptions::new()
+        .dtype(dtype.transpose()?)
+        .shape(arguments.shape)
+        .lod(arguments.lod)
+        .program(arguments.program);
+    let report = run(py, progress.as_ref(), from_ref(&file), |progress| {
+        let (name, mut data): (_, Box<dyn Read>) = match input {
+            Input::Path(path) => {
+                let data = File::open(&path).map_err(|error| failed(&path, &error.into()))?;
+                (path, Box::new(BufReader::new(data)))
+            }
+            Input::Reader(reader) => {
+                let data = BufReader::new(PositionReader::new(reader));
+                ("the tensor".into(), Box::new(data))
+            }
+        };
+        let report = ops::append(&file, &name, &mut data, &options.progress(progress));
+        report.map_err(|error| failed(error.file().unwrap_or(&file), &error))
     })?;
     dictionary(py, &report)
 }

@@ -478,3 +478,45 @@ def test_levels_of_detail_of_a_paddle_parameter_are_listed(tmp_path: Path) -> No
         assert file.tensors.lod(name) == levels
         with pytest.raises(KeyError):
             file.tensors.lod("absent")
+
+
+def test_a_tensor_is_appended_to_paddle_parameters(tmp_path: Path) -> None:
+    path, saved = tmp_path / "model.pdiparams", tmp_path / "next.npy"
+    path.touch()
+    values = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    half = np.array([1, -2, 0.5], ml_dtypes.bfloat16)
+    arrays: list[Array] = [values, values.T, values.astype(">f4"), np.array(0.25), half]
+    for at, array in enumerate(arrays):
+        report = ps.append(path, array)
+        assert (report["counter"], report["shape"]) == (at, list(array.shape))
+    np.save(saved, values)
+    told: list[tuple[int, int]] = []
+    for source in (saved, saved.read_bytes(), io.BytesIO(saved.read_bytes())):
+        ps.append(path, source, lod=[[0, 1, 2]], progress=lambda *now: told.append(now))
+        arrays.append(values)
+    assert told[-1] == (24, 24)
+    ps.append(path, half.view(np.uint16), dtype="bfloat16")
+    ps.append(path, half.tobytes(), dtype="bfloat16", shape=[3])
+    arrays += [half, half]
+    with ps.open(path) as file:
+        names = list(file.tensors)
+        assert len(names) == len(arrays)
+        for name, array in zip(names, arrays):
+            assert np.array_equal(file.tensors[name], array)
+        assert file.tensors.lod(names[5]) == [[0, 1, 2]]
+
+    before = path.read_bytes()
+    refused: list[tuple[Any, dict[str, Any], str]] = [
+        (np.array(["text"]), {}, "there is no type"),
+        (values.astype(ml_dtypes.int4), {}, "Paddle has no elements of the type int4"),
+        (values, {"shape": [6]}, "an array has its own shape"),
+        (values.tobytes(), {"shape": [6]}, "needs an element type"),
+        (values.tobytes(), {"dtype": "float32", "shape": [5]}, "more than the 20 bytes"),
+        (saved, {"lod": [[0, 1]]}, "LoD"),
+    ]
+    for tensor, options, why in refused:
+        with pytest.raises(ValueError, match=why):
+            ps.append(path, tensor, **options)
+    with pytest.raises(ValueError, match="an object can't be appended to"):
+        ps.append("s3://bucket/model.pdiparams", values)
+    assert path.read_bytes() == before

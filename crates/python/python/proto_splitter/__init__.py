@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
     from ._handle import File, Table, TensorInfo, Tensors, open
     from ._messages import schema_of
-    from ._models import convert, externalize, internalize
+    from ._models import append, convert, externalize, internalize
     from ._reports import SizeTree, diff, fingerprint, info, tree, verify
     from ._size_splitters import LargeMessageSplitter, RepeatedMessageSplitter, SplitBasedOnSize
     from ._splitters import ComposableSplitter, GraphDefSplitter, SavedModelSplitter, Splitter
@@ -71,6 +71,7 @@ __all__ = [
     "VersionError",
     "Written",
     "__version__",
+    "append",
     "constants",
     "convert",
     "diff",
@@ -122,7 +123,7 @@ _NAMES = {
     ),
     "_handle": ("File", "Table", "TensorInfo", "Tensors", "open"),
     "_messages": ("schema_of",),
-    "_models": ("convert", "externalize", "internalize"),
+    "_models": ("append", "convert", "externalize", "internalize"),
     "_reports": ("SizeTree", "diff", "fingerprint", "info", "tree", "verify"),
     "_size_splitters": ("LargeMessageSplitter", "RepeatedMessageSplitter", "SplitBasedOnSize"),
     "_splitters": ("ComposableSplitter", "GraphDefSplitter", "SavedModelSplitter", "Splitter"),

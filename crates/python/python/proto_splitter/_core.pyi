@@ -11,6 +11,7 @@ __all__ = [
     "TransferReceiver",
     "Tree",
     "__version__",
+    "append",
     "command",
     "commit",
     "convert",
@@ -162,6 +163,12 @@ def convert(
     output: str,
     arguments: dict[str, Any],
     splitting: dict[str, Any],
+    progress: Callable[[int, int], object] | None,
+) -> dict[str, Any]: ...
+def append(
+    file: str,
+    tensor: Any,
+    arguments: dict[str, Any],
     progress: Callable[[int, int], object] | None,
 ) -> dict[str, Any]: ...
 def internalize(

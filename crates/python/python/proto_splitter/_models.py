@@ -1,19 +1,20 @@
-"""Conversions of models to other forms, including a form that unmodified TensorFlow loads."""
+"""Conversions of models to other forms, and appending to files of Paddle parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._arguments import progress_of, thread_count
-from ._files import named, shown, written_to
+from ._files import is_url, named, native, shown, written_to
 from ._functions import Progress, split_arguments
 from ._sizes import size
 
 if TYPE_CHECKING:
     from ._files import Source, Target
-    from .reports import ExternalizeReport, InternalizeReport
+    from .reports import AppendReport, ExternalizeReport, InternalizeReport
 
 
 def _written(
@@ -150,3 +151,70 @@ def convert(
         return _core.convert(name, path, arguments, splitting, progress)
 
     return _written(source, output, force, write)  # type: ignore[no-any-return]
+
+
+def append(
+    file: str | os.PathLike[str],
+    tensor: Source,
+    *,
+    dtype: str | None = None,
+    shape: Sequence[int] | None = None,
+    lod: Sequence[Sequence[int]] = (),
+    program: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> AppendReport:
+    """Appends a tensor to a file of Paddle parameters in the layout ``sized``, in place.
+
+    The other tensors aren't read, and their bytes don't change. After an error, nothing follows
+    them.
+
+    Args:
+        file: The path of the parameters, which may be an empty file; or the folder or program of a
+            model. If there is a program, the tensor must be its next parameter, in the order of
+            their names, and have the declared type and shape.
+        tensor: An array, or anything that NumPy converts to one; or a NumPy file: its path, its
+            bytes, its URL, or an object with ``read`` and ``seek``. With ``shape``, the elements
+            alone, little-endian, instead of a NumPy file.
+        dtype: The name of the elements' type, such as ``float32``. Needed with ``shape``, and for
+            types that NumPy lacks, such as ``bfloat16`` in an array of ``uint16``.
+        shape: The shape of a tensor that is given as its elements alone.
+        lod: Levels of detail, the coarsest first: for each level, the start of every sequence, and
+            the end of the last one.
+        program: The path of the program, if it isn't beside the parameters.
+        progress: Called with the bytes done and the total.
+
+    Returns:
+        The report of ``protosplit append --json``: the tensor's index in the file, its name in the
+        program, its type and its size.
+
+    Raises:
+        OSError: If a file doesn't exist.
+        ValueError: If ``file`` is a URL; if the type is unknown to Paddle; or if the tensor isn't
+            the next parameter of the program.
+        Error: If the parameters have another layout, or a file is damaged.
+    """
+    if is_url(file):
+        raise ValueError(f"{file}: an object can't be appended to")
+    if hasattr(tensor, "__array__"):
+        if shape is not None:
+            raise ValueError("shape: an array has its own shape")
+        tensor, dtype, shape = _elements(tensor, dtype)
+    arguments = {
+        "dtype": dtype,
+        "shape": None if shape is None else list(shape),
+        "lod": [list(level) for level in lod],
+        "program": None if program is None else os.fspath(program),
+    }
+    report: Any = _core.append(os.fspath(file), native(tensor), arguments, progress_of(progress))
+    return report  # type: ignore[no-any-return]
+
+
+def _elements(tensor: Any, dtype: str | None) -> tuple[Any, str, tuple[int, ...]]:
+    """Returns the bytes of an array's elements, the name of their type, and the array's shape."""
+    import numpy as np
+
+    array: np.ndarray[Any, Any] = np.asarray(tensor)
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    elements = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return elements, dtype or array.dtype.name, array.shape

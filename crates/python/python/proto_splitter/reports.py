@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypedDict, Union
 
 __all__ = [
+    "AppendReport",
     "ChunkReport",
     "DiffReport",
     "ExternalizeReport",
@@ -201,6 +202,17 @@ class ExternalizeReport(TypedDict):
     stale: list[str]
     mapped: bool
     already: bool
+
+
+class AppendReport(TypedDict):
+    """The report of :func:`proto_splitter.append`."""
+
+    file: str
+    counter: int
+    name: Union[str, None]
+    dtype: str
+    shape: list[int]
+    bytes: int
 
 
 class InternalizeReport(TypedDict):
