@@ -260,7 +260,7 @@ impl Printer {
         nested: &[DescriptorProto],
     ) {
         let extensions: Vec<_> = extensions.collect();
-        for of in extensions.chunk_by(|(a, _), (b, _)| a.extendee() == b.extendee()) {
+        for of in extensions.chunk_by(|(a, ..), (b, ..)| a.extendee() == b.extendee()) {
             let extendee = self.shortest(of[0].0.extendee(), scope);
             if self.depth == 0 {
                 self.gap();
