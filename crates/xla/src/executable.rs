@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::spans::{SourceId, SpansBuilder, copy_range};
-use proto_splitter_core::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType};
+use proto_splitter_core::wire::{Field, FieldNumber, SourceInput, WireCursor};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
@@ -50,11 +50,11 @@ impl Executable {
     /// Finds the executable in `outer`, an `xla.ExecutableAndOptionsProto`.
     pub(crate) fn find(outer: &Arc<dyn ReadAt>) -> Result<Executable> {
         let (mut bytes, mut rest, mut has_client) = (0..0, Vec::new(), false);
-        for field in fields(&**outer, 0..outer.size()?)? {
-            if is(&field, SERIALIZED) {
+        for field in fields(&**outer)? {
+            if field.is_len(SERIALIZED) {
                 bytes = field.value;
             } else {
-                has_client |= is(&field, CLIENT) && !field.value.is_empty();
+                has_client |= field.is_len(CLIENT) && !field.value.is_empty();
                 rest.push(field.start..field.end);
             }
         }
@@ -117,8 +117,8 @@ pub(crate) fn unpacked(outer: &Arc<dyn ReadAt>) -> Result<Arc<dyn ReadAt>> {
 /// Returns the field numbers that lead to the module in an `xla.HumanReadableAotExecutable`. They
 /// depend on whether the executable is for a CPU or a GPU.
 pub(crate) fn unpacked_module(tree: &dyn ReadAt) -> Result<&'static [u32]> {
-    let fields = fields(tree, 0..tree.size()?)?;
-    let is_on_cpu = fields.iter().any(|field| is(field, ON_CPU));
+    let fields = fields(tree)?;
+    let is_on_cpu = fields.iter().any(|field| field.is_len(ON_CPU));
     Ok(if is_on_cpu { &[3, 1, 1] } else { &[2, 1, 1] })
 }
 
@@ -132,10 +132,10 @@ pub(crate) fn pack(
     options: &WriteOptions,
 ) -> Result<u64> {
     let (mut beside, mut executable, mut is_on_gpu) = (Vec::new(), Vec::new(), None);
-    for field in fields(&**tree, 0..tree.size()?)? {
+    for field in fields(&**tree)? {
         match field.number.0 {
-            OPTIONS if is(&field, OPTIONS) => beside.push(field.value),
-            number @ (ON_GPU | ON_CPU) if is(&field, number) => {
+            OPTIONS if field.is_len(OPTIONS) => beside.push(field.value),
+            number @ (ON_GPU | ON_CPU) if field.is_len(number) => {
                 // If both kinds of fields occur, the kind that occurs last takes effect.
                 if is_on_gpu.replace(number == ON_GPU) != Some(number == ON_GPU) {
                     executable.clear();
@@ -166,8 +166,8 @@ pub(crate) fn pack(
     builder.span(source, 0..executable.size()?)?;
     builder.end_field()?;
     let source = builder.reader("executable_and_options", Arc::clone(&beside))?;
-    for field in fields(&*beside, 0..beside.size()?)? {
-        if !is(&field, SERIALIZED) {
+    for field in fields(&*beside)? {
+        if !field.is_len(SERIALIZED) {
             builder.span(source, field.start..field.end)?;
         }
     }
@@ -177,25 +177,16 @@ pub(crate) fn pack(
         return draft.write_file(target, made_from, options);
     }
     let size = outer.size()?;
-    let file = AtomicFile::create(target, made_from, options.is_forced())?;
+    let file = AtomicFile::create(target, made_from, options.get_force())?;
     file.write(|sink| {
         copy_range(&*outer, 0..size, sink)?;
         Ok(size)
     })
 }
 
-fn fields(message: &dyn ReadAt, range: Range<u64>) -> Result<Vec<Field>> {
-    let mut cursor = WireCursor::new(SourceInput::new(message, range.end));
-    cursor.set_range(range);
-    let mut fields = Vec::new();
-    while let Some(field) = cursor.next()? {
-        fields.push(field);
-    }
-    Ok(fields)
-}
-
-fn is(field: &Field, number: u32) -> bool {
-    field.number.0 == number && field.wire_type == WireType::Len
+fn fields(message: &dyn ReadAt) -> Result<Vec<Field>> {
+    let size = message.size()?;
+    WireCursor::new(SourceInput::new(message, size)).fields(0..size)
 }
 
 /// Returns a source that consists of these ranges of `source`, in this order.

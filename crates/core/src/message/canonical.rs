@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use crate::progress::Progress;
 use crate::spans::{SpanSource, Spans, SpansBuilder};
-use crate::wire::{Input, SourceInput, WireCursor, WireType};
+use crate::wire::{Input, SourceInput, WireCursor};
 use crate::{Error, ErrorKind, Result};
 use prost_reflect::MessageDescriptor;
 use record_file::ReadAt;
@@ -143,16 +143,7 @@ impl<'a> Canonical<'a> {
     /// Returns the byte ranges of all length-delimited occurrences of a field in a message: the
     /// pieces of a singular submessage, the elements of a repeated one, or the entries of a map.
     pub fn pieces(&mut self, pieces: &[Range<u64>], number: u32) -> Result<Vec<Range<u64>>> {
-        let mut found = Vec::new();
-        for piece in pieces {
-            self.cursor.set_range(piece.clone());
-            while let Some(field) = self.cursor.next()? {
-                if field.number.0 == number && field.wire_type == WireType::Len {
-                    found.push(field.value);
-                }
-            }
-        }
-        Ok(found)
+        self.cursor.values(pieces, number)
     }
 
     /// Returns the byte ranges of the length-delimited occurrences of the field at the end of a

@@ -39,6 +39,11 @@ pub struct Field {
 }
 
 impl Field {
+    /// Returns true if the field has this number and is length-delimited.
+    pub fn is_len(&self, number: u32) -> bool {
+        self.number.0 == number && self.wire_type == WireType::Len
+    }
+
     /// Returns the field with its positions increased by `by` bytes.
     pub(crate) fn shifted_by(self, by: u64) -> Field {
         Field {
@@ -136,6 +141,40 @@ impl<I: Input> WireCursor<I> {
             _ => self.position = field.end,
         }
         Ok(Some(field))
+    }
+
+    /// Returns all fields of the message at `range`. Suits messages with few fields: the list takes
+    /// memory for each.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`next`](Self::next).
+    pub fn fields(&mut self, range: Range<u64>) -> Result<Vec<Field>> {
+        self.set_range(range);
+        let mut fields = Vec::new();
+        while let Some(field) = self.next()? {
+            fields.push(field);
+        }
+        Ok(fields)
+    }
+
+    /// Returns the ranges of the values of all length-delimited fields with this number, in a message
+    /// that consists of the ranges `pieces`.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`next`](Self::next).
+    pub fn values(&mut self, pieces: &[Range<u64>], number: u32) -> Result<Vec<Range<u64>>> {
+        let mut values = Vec::new();
+        for piece in pieces {
+            self.set_range(piece.clone());
+            while let Some(field) = self.next()? {
+                if field.is_len(number) {
+                    values.push(field.value);
+                }
+            }
+        }
+        Ok(values)
     }
 
     /// Returns the next field after reading only its tag and length, and moves the cursor to the

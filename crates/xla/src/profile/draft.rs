@@ -12,7 +12,7 @@ use proto_splitter_core::{Error, ErrorKind, Result, threads};
 use record_file::{Compression, ReadAt, RecordWriter, WriterOptions};
 
 use super::events::MAX_RUN;
-use super::fields::{ProfileReader, field, is};
+use super::fields::{ProfileReader, field};
 use super::plane::{Line, Plane};
 use crate::write::{MAX_MERGE_RECORD, RecordBytes};
 
@@ -67,7 +67,7 @@ impl ProfileDraft {
         let mut names: HashMap<Vec<u8>, usize> = HashMap::new();
         let (mut planes, mut rest) = (Vec::new(), SpanList::default());
         for found in fields {
-            if !is(&found, 1) {
+            if !found.is_len(1) {
                 rest.push_span(reader.source(), found.start..found.end);
                 continue;
             }

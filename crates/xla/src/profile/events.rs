@@ -10,7 +10,7 @@ use proto_splitter_core::spans::{SourceId, SpanList};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
-use super::fields::{ProfileReader, field, is, is_number, put_number};
+use super::fields::{ProfileReader, field, is_number, put_number};
 use crate::write::RecordBytes;
 
 /// Picoseconds per nanosecond.
@@ -111,7 +111,7 @@ impl ProfileReader<'_> {
                 // An event has either an offset, which is delayed, or an occurrence count.
                 2 if delay != 0 && is_number(&part, 2) => offset = self.number(part.value)?,
                 5 if delay != 0 && is_number(&part, 5) => offset = 0,
-                4 if is(&part, 4) => {
+                4 if part.is_len(4) => {
                     let stat = self.renumbered_stat(part.value, numbers)?;
                     field(&mut others, 4, &stat);
                 }

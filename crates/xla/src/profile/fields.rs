@@ -42,12 +42,13 @@ impl<'a> ProfileReader<'a> {
 
     /// Returns all fields in a range of the message.
     pub(super) fn fields(&mut self, range: Range<u64>) -> Result<Vec<Field>> {
-        self.cursor.set_range(range);
-        let mut fields = Vec::new();
-        while let Some(field) = self.cursor.next()? {
-            fields.push(field);
-        }
-        Ok(fields)
+        self.cursor.fields(range)
+    }
+
+    /// Returns the ranges of the values of all length-delimited fields with this number in a range of
+    /// the message.
+    pub(super) fn values(&mut self, range: Range<u64>, number: u32) -> Result<Vec<Range<u64>>> {
+        self.cursor.values(&[range], number)
     }
 
     /// Returns the first field in a range of the message; `None` if the range is empty.
@@ -75,11 +76,6 @@ impl<'a> ProfileReader<'a> {
 /// Returns true if a profile's field contains an error, a warning or the name of a host.
 pub(super) const fn is_text(field: &Field) -> bool {
     matches!((field.number.0, field.wire_type), (2..=4, WireType::Len))
-}
-
-/// Returns true if a field has this number and is length-delimited.
-pub(super) fn is(field: &Field, number: u32) -> bool {
-    field.number.0 == number && field.wire_type == WireType::Len
 }
 
 /// Appends a length-delimited field with the value `value` to a list of spans.

@@ -14,7 +14,7 @@ use proto_splitter_sequences::Records;
 use record_file::ReadAt;
 
 use super::events::Rewritten;
-use super::fields::{ProfileReader, field, is, is_text};
+use super::fields::{ProfileReader, field, is_text};
 use super::metadata::merge_metadata;
 use super::plane::Plane;
 
@@ -90,7 +90,7 @@ impl<'a> Space<'a> {
     /// Adds the profile's first record, which isn't changed.
     fn first(&mut self, range: Range<u64>) -> Result<()> {
         for field in self.reader.fields(range)? {
-            if is(&field, 1) {
+            if field.is_len(1) {
                 let plane = Plane::read(&mut self.reader, field.value)?;
                 self.add(plane);
                 continue;
@@ -108,7 +108,7 @@ impl<'a> Space<'a> {
     fn merge(&mut self, range: Range<u64>) -> Result<()> {
         let mut planes = Vec::new();
         for field in self.reader.fields(range)? {
-            if is(&field, 1) {
+            if field.is_len(1) {
                 planes.push(field.value);
             } else if is_text(&field) {
                 let text = self.reader.bytes(field.value.clone())?;

@@ -10,7 +10,7 @@ use proto_splitter_core::spans::SpanList;
 use proto_splitter_core::wire::WireType;
 
 use super::events::Numbers;
-use super::fields::{ProfileReader, field, is, is_number, put_number};
+use super::fields::{ProfileReader, field, is_number, put_number};
 
 /// Number of the field that contains a plane's map of event metadata.
 const EVENT_METADATA: u32 = 4;
@@ -139,12 +139,10 @@ fn metadata_of(
                 _ => {}
             }
         }
-        let mut name = Vec::new();
-        for part in reader.fields(value.clone())? {
-            if is(&part, 2) {
-                name = reader.bytes(part.value)?;
-            }
-        }
+        let name = match reader.values(value.clone(), 2)?.pop() {
+            Some(name) => reader.bytes(name)?,
+            None => Vec::new(),
+        };
         found.insert(number, Metadata { name, value });
     }
     Ok(found)
@@ -161,12 +159,7 @@ fn fields_of(
         let Some((_, range)) = span.stored() else {
             continue;
         };
-        let fields = reader.fields(range)?.into_iter();
-        values.extend(
-            fields
-                .filter(|found| is(found, number))
-                .map(|found| found.value),
-        );
+        values.append(&mut reader.values(range, number)?);
     }
     Ok(values)
 }

@@ -84,15 +84,6 @@ struct Cutter<'a> {
 }
 
 impl Cutter<'_> {
-    fn fields(&mut self, range: Range<u64>) -> Result<Vec<Field>> {
-        self.cursor.set_range(range);
-        let mut fields = Vec::new();
-        while let Some(field) = self.cursor.next()? {
-            fields.push(field);
-        }
-        Ok(fields)
-    }
-
     fn push(&self, list: &mut SpanList, range: Range<u64>) {
         list.push_span(self.source, range);
     }
@@ -110,14 +101,14 @@ impl Cutter<'_> {
     fn parts_of_module(&mut self) -> Result<(SpanList, SpanList, Vec<Range<u64>>, bool)> {
         let (mut inside, mut outside) = (SpanList::default(), SpanList::default());
         let (mut computations, mut has_module) = (Vec::new(), false);
-        for field in self.fields(0..self.size)? {
-            if !is_message(&field, 1) {
+        for field in self.cursor.fields(0..self.size)? {
+            if !field.is_len(1) {
                 self.push(&mut outside, field.start..field.end);
                 continue;
             }
             has_module = true;
-            for field in self.fields(field.value)? {
-                if is_message(&field, 3) {
+            for field in self.cursor.fields(field.value)? {
+                if field.is_len(3) {
                     computations.push(field.start..field.end);
                 } else {
                     self.push(&mut inside, field.start..field.end);
@@ -149,9 +140,9 @@ impl Cutter<'_> {
         let (.., computations, _) = self.parts_of_module()?;
         let mut name = String::new();
         if let Some(range) = computations.get(index).cloned() {
-            let field = self.fields(range)?.into_iter().next();
-            let inside = field.map_or(Ok(Vec::new()), |field| self.fields(field.value))?;
-            let is_name = |field: &&Field| is_message(field, 1);
+            let field = self.cursor.fields(range)?.into_iter().next();
+            let inside = field.map_or(Ok(Vec::new()), |field| self.cursor.fields(field.value))?;
+            let is_name = |field: &&Field| field.is_len(1);
             if let Some(field) = inside.iter().find(is_name) {
                 let end = field.value.end.min(field.value.start + MAX_NAME);
                 let bytes = self.cursor.bytes(field.value.start..end)?;
@@ -164,7 +155,7 @@ impl Cutter<'_> {
     fn executable(&mut self) -> Result<Cut> {
         let (mut graphs, mut rest) = (SpanList::default(), SpanList::default());
         let (mut texts, mut constants) = ([SpanList::default(), SpanList::default()], Vec::new());
-        for field in self.fields(0..self.size)? {
+        for field in self.cursor.fields(0..self.size)? {
             let all = field.start..field.end;
             match (field.number.0, field.wire_type) {
                 (3 | 4, WireType::Len) => {
@@ -196,8 +187,8 @@ impl Cutter<'_> {
 
     fn with_options(&mut self) -> Result<Cut> {
         let (mut executable, mut rest) = (SpanList::default(), SpanList::default());
-        for field in self.fields(0..self.size)? {
-            if is_message(&field, 1) {
+        for field in self.cursor.fields(0..self.size)? {
+            if field.is_len(1) {
                 executable = SpanList::default();
                 self.push(&mut executable, field.value);
             } else {
@@ -211,7 +202,7 @@ impl Cutter<'_> {
     fn any(&mut self) -> Result<Cut> {
         let (mut cut, mut run) = (Cut::new(), SpanList::default());
         let mut counts = HashMap::<u32, usize>::new();
-        for field in self.fields(0..self.size)? {
+        for field in self.cursor.fields(0..self.size)? {
             let len = field.end - field.start;
             let number = field.number.0;
             let before = counts.entry(number).or_default();
@@ -231,8 +222,4 @@ impl Cutter<'_> {
         }
         Ok(cut)
     }
-}
-
-fn is_message(field: &Field, number: u32) -> bool {
-    field.number.0 == number && field.wire_type == WireType::Len
 }

@@ -99,7 +99,7 @@ impl Search<'_> {
         if self.path.steps().len() > MAX_DEPTH {
             return Ok(());
         }
-        let fields = self.fields(range.clone())?;
+        let fields = self.cursor.fields(range.clone())?;
         let (first, mut is_bulky) = (self.found.len(), false);
         let mut counts = std::collections::BTreeMap::<u32, u64>::new();
         for field in &fields {
@@ -147,15 +147,6 @@ impl Search<'_> {
             });
         }
         Ok(())
-    }
-
-    fn fields(&mut self, range: Range<u64>) -> Result<Vec<Field>> {
-        self.cursor.set_range(range);
-        let mut fields = Vec::new();
-        while let Some(field) = self.cursor.next()? {
-            fields.push(field);
-        }
-        Ok(fields)
     }
 
     /// Returns the number of elements of this repeated field in earlier records; 0 if earlier
