@@ -24,6 +24,7 @@
 
 mod decode;
 mod dtype;
+mod elements;
 mod find;
 mod info;
 mod name_budget;
@@ -36,6 +37,7 @@ mod strings;
 pub use decode::tensor_at;
 pub(crate) use decode::tensor_in_pieces;
 pub use dtype::DType;
+pub use elements::{ElementForm, write_elements};
 pub use find::{MAX_LIST_MEMORY, PlacedTensor, tensors_in};
 pub(crate) use find::{leading, placed_tensors_in};
 pub use info::{ByteOrder, Location, TensorInfo};

@@ -2,55 +2,6 @@
 
 use crate::proto::tensor_proto::DataType;
 
-/// A typed field of `TensorProto`, such as `float_data`, which contains elements instead of raw
-/// data.
-///
-/// The comments of the fields in `onnx.proto` define which types use each field, and how elements
-/// are stored in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TypedField {
-    /// The field `float_data`: 4 bytes for each element.
-    Float,
-    /// The field `int32_data`: varints.
-    Int32,
-    /// The field `string_data`: a separate `bytes` field for each element.
-    String,
-    /// The field `int64_data`: varints.
-    Int64,
-    /// The field `double_data`: 8 bytes for each element.
-    Double,
-    /// The field `uint64_data`: varints.
-    Uint64,
-}
-
-impl TypedField {
-    /// Returns the field's number in `TensorProto`.
-    pub(crate) const fn number(self) -> u32 {
-        match self {
-            TypedField::Float => 4,
-            TypedField::Int32 => 5,
-            TypedField::String => 6,
-            TypedField::Int64 => 7,
-            TypedField::Double => 10,
-            TypedField::Uint64 => 11,
-        }
-    }
-
-    /// Returns the field that stores elements of type `data_type`; `None` for the undefined type.
-    pub(crate) fn of(data_type: DataType) -> Option<TypedField> {
-        use DataType as D;
-        Some(match data_type {
-            D::Undefined => return None,
-            D::Float | D::Complex64 => TypedField::Float,
-            D::Double | D::Complex128 => TypedField::Double,
-            D::Int64 => TypedField::Int64,
-            D::Uint32 | D::Uint64 => TypedField::Uint64,
-            D::String => TypedField::String,
-            _ => TypedField::Int32,
-        })
-    }
-}
-
 /// Returns the size of an element in raw data, in bits; `None` for strings and the undefined type.
 ///
 /// ```

@@ -4,16 +4,18 @@ use std::io::Write;
 use std::mem::take;
 use std::ops::Range;
 
+use proto_splitter_core::tensor::ElementForm;
 use proto_splitter_core::wire::{Field, Input, WireCursor, WireType, decode_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use record_file::ReadAt;
 
 use crate::cursor::Cursor;
-use crate::data_type::{TypedField, element_bits, element_count, raw_len, type_name};
+use crate::data_type::{element_bits, element_count, raw_len, type_name};
 use crate::elements;
 use crate::proto::tensor_proto::DataType;
 use crate::reference::Entries;
+use crate::tensor_rule::typed_form;
 
 /// Maximum number of dimensions in a tensor. Other readers accept far fewer.
 pub const MAX_RANK: usize = 256;
@@ -90,7 +92,7 @@ impl Input for Window<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
     Raw(Range<u64>),
-    Typed(TypedField),
+    Typed(ElementForm),
     External,
     /// There are no elements, or they are in a field that the tensor's type doesn't use.
     None,
@@ -245,8 +247,8 @@ impl Tensor {
         if let Some(raw) = &self.raw {
             return Data::Raw(raw.clone());
         }
-        match self.data_type().and_then(TypedField::of) {
-            Some(typed) if self.has_typed => Data::Typed(typed),
+        match self.data_type().and_then(typed_form) {
+            Some(form) if self.has_typed => Data::Typed(form),
             _ => Data::None,
         }
     }
@@ -261,9 +263,7 @@ impl Tensor {
     pub(crate) fn write_raw(&self, source: &dyn ReadAt, sink: &mut dyn Write) -> Result<u64> {
         match (self.data(), self.data_type().and_then(element_bits)) {
             (Data::Raw(range), _) => elements::copy(source, range, sink),
-            (Data::Typed(typed), Some(bits)) => {
-                elements::convert(source, self.range.clone(), typed, bits, sink)
-            }
+            (Data::Typed(form), _) => elements::convert(source, self.range.clone(), form, sink),
             (Data::None, Some(_)) if self.element_count() == Some(0) => Ok(0),
             (Data::External, _) => Err(self.invalid("its data is in another file")),
             (_, None) => Err(self.invalid("its type has no raw data")),

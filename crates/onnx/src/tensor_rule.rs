@@ -1,6 +1,9 @@
 //! The rule that describes how ONNX stores a tensor.
 
-use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule};
+use proto_splitter_core::tensor::{DType, ElementForm, ElementRule, ShapeRule, TensorRule};
+use proto_splitter_core::wire::WireType;
+
+use crate::proto::tensor_proto::DataType;
 
 const FLOAT_DATA: u32 = 4;
 const INT32_DATA: u32 = 5;
@@ -48,3 +51,21 @@ pub const TENSOR: TensorRule = TensorRule {
     elsewhere: Some(14),
     ..TensorRule::new("onnx.TensorProto", 2)
 };
+
+/// Returns the form of elements of a type in their typed field, such as `float_data`; `None` if they
+/// have no fixed width.
+///
+/// The comments in `onnx.proto` define how the elements of each type are stored in its field: half
+/// and 8-bit floats are stored as their bits in an `int32`, two 4-bit or four 2-bit elements share
+/// one entry, and a complex number takes two entries.
+pub(crate) fn typed_form(data_type: DataType) -> Option<ElementForm> {
+    let element = TENSOR.element(u64::from(i32::from(data_type).unsigned_abs()))?;
+    let whole = usize::try_from(element.dtype.width()?).ok()?;
+    let (wire, width) = match element.field {
+        FLOAT_DATA => (WireType::Fixed32, 4),
+        DOUBLE_DATA => (WireType::Fixed64, 8),
+        _ => (WireType::Varint, whole),
+    };
+    let narrow = element.dtype.bits().filter(|bits| *bits == 6);
+    Some(ElementForm::new(element.field, wire, width).narrow(narrow))
+}

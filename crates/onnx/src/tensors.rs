@@ -5,12 +5,12 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-use proto_splitter_core::tensor::NameBudget;
+use proto_splitter_core::tensor::{ElementForm, NameBudget};
 use proto_splitter_core::wire::{Field, SourceInput, WireCursor};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
-use crate::data_type::{TypedField, element_bits, element_count, raw_len, type_name};
+use crate::data_type::{element_bits, element_count, raw_len, type_name};
 use crate::elements;
 use crate::options::OnnxOptions;
 use crate::proto::tensor_proto::DataType;
@@ -241,7 +241,7 @@ impl ModelTensors {
             message: None,
             budget: NameBudget::default(),
         };
-        walk(&*reader, size, options.depth(), &mut all)?;
+        walk(&*reader, size, options.get_max_depth(), &mut all)?;
         Ok(all.tensors)
     }
 
@@ -371,7 +371,7 @@ impl ModelTensors {
         let found = match (inner.data(), element_bits(data_type)) {
             (Data::External, _) | (_, None) => return Ok(None),
             (Data::Raw(range), _) => range.end - range.start,
-            (Data::Typed(typed), Some(bits)) => match self.converted_len(inner, typed, bits) {
+            (Data::Typed(form), _) => match self.converted_len(inner, form) {
                 Ok(len) => len,
                 Err(error) if error.kind() == ErrorKind::InvalidMessage => {
                     return Ok(Some(error.to_string()));
@@ -384,9 +384,9 @@ impl ModelTensors {
         Ok((found != needed).then(|| other_length(found, needed)))
     }
 
-    fn converted_len(&self, tensor: &Tensor, typed: TypedField, bits: u32) -> Result<u64> {
+    fn converted_len(&self, tensor: &Tensor, form: ElementForm) -> Result<u64> {
         let range = tensor.range.clone();
-        elements::convert(&*self.reader, range, typed, bits, &mut std::io::sink())
+        elements::convert(&*self.reader, range, form, &mut std::io::sink())
     }
 }
 

@@ -2,9 +2,13 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::slice::from_ref;
 use std::sync::{Arc, OnceLock};
 
-use proto_splitter_core::tensor::{DType, Location, NameBudget, TensorInfo, TensorReader};
+use proto_splitter_core::spans::copy_range;
+use proto_splitter_core::tensor::{
+    DType, ElementForm, Location, NameBudget, TensorInfo, TensorReader, write_elements,
+};
 use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType, decode_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
@@ -68,6 +72,9 @@ struct Literal {
     /// True if the elements are stored in C order, in which elements along the last dimension are
     /// contiguous.
     in_order: bool,
+    /// Number of the field that contains the elements.
+    field: u32,
+    /// For varints, the ranges of the literal's own message; otherwise, those of the elements.
     pieces: Vec<Range<u64>>,
 }
 
@@ -129,11 +136,15 @@ impl Literals {
             return Ok(TensorReader::of_range(info, message, range.clone()));
         }
         let (form, pieces) = (literal.form, literal.pieces.clone());
+        let field = literal.field;
         Ok(TensorReader::new(info, move |sink| {
-            for piece in pieces {
-                copy(&*message, piece, form, sink)?;
-            }
-            Ok(())
+            let Form::Varints(width) = form else {
+                let mut pieces = pieces.into_iter();
+                return pieces.try_for_each(|piece| copy_range(&*message, piece, sink));
+            };
+            let mut cursor = WireCursor::new(SourceInput::new(&*message, message.size()?));
+            let form = ElementForm::new(field, WireType::Varint, width);
+            write_elements(&mut cursor, &pieces, form, sink).map(drop)
         }))
     }
 
@@ -148,54 +159,19 @@ impl Literals {
             names: HashMap::new(),
             budget: NameBudget::default(),
         };
-        let mut modules = std::iter::once(0..size).collect();
+        let mut modules: Vec<_> = std::iter::once(0..size).collect();
         for &number in self.module {
-            modules = walk.fields_of(&modules, number)?;
+            modules = walk.cursor.values(&modules, number)?;
         }
-        for computation in walk.fields_of(&modules, 3)? {
+        for computation in walk.cursor.values(&modules, 3)? {
             let mut called = None;
-            for instruction in walk.fields(computation.clone(), 2)? {
+            for instruction in walk.cursor.values(from_ref(&computation), 2)? {
                 walk.instruction(&computation, &mut called, instruction)?;
             }
         }
         let found = walk.found;
         Ok(self.found.get_or_init(|| found))
     }
-}
-
-/// Number of bytes to read and decode at once: 64 KiB.
-const STEP: usize = 64 << 10;
-
-fn copy(
-    message: &dyn ReadAt,
-    piece: Range<u64>,
-    form: Form,
-    sink: &mut dyn std::io::Write,
-) -> Result<()> {
-    let (mut at, mut buffer, mut out) = (piece.start, Vec::new(), Vec::new());
-    while at < piece.end {
-        let rest = usize::try_from(piece.end - at).unwrap_or(usize::MAX);
-        buffer.resize(rest.min(STEP), 0);
-        message.read_exact_at(at, &mut buffer)?;
-        let Form::Varints(width) = form else {
-            sink.write_all(&buffer)?;
-            at += buffer.len() as u64;
-            continue;
-        };
-        let mut used = 0;
-        out.clear();
-        while let Some((value, len)) = buffer.get(used..).and_then(decode_varint) {
-            out.extend_from_slice(&value.to_le_bytes()[..width]);
-            used += len;
-        }
-        if used == 0 {
-            let message = "a varint of an element is truncated or too long";
-            return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
-        }
-        sink.write_all(&out)?;
-        at += used as u64;
-    }
-    Ok(())
 }
 
 /// A search for the constants in a message.
@@ -223,27 +199,6 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Returns the value ranges of all length-delimited fields with this number in the range of a
-    /// message.
-    fn fields(&mut self, range: Range<u64>, number: u32) -> Result<Vec<Range<u64>>> {
-        let mut values = Vec::new();
-        self.each(range, |_, field| {
-            if field.number.0 == number && field.wire_type == WireType::Len {
-                values.push(field.value.clone());
-            }
-            Ok(())
-        })?;
-        Ok(values)
-    }
-
-    fn fields_of(&mut self, ranges: &Vec<Range<u64>>, number: u32) -> Result<Vec<Range<u64>>> {
-        let mut values = Vec::new();
-        for range in ranges {
-            values.append(&mut self.fields(range.clone(), number)?);
-        }
-        Ok(values)
-    }
-
     /// Reads a name or a shape, whose size is limited.
     fn small(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
         if range.end - range.start > MAX_SMALL {
@@ -259,7 +214,7 @@ impl Walk<'_> {
     /// Returns the value of a string field in the range of a message. If the field occurs several
     /// times, returns the last value; if it is absent, returns an empty string.
     fn text(&mut self, range: Range<u64>, number: u32) -> Result<String> {
-        match self.fields(range, number)?.pop() {
+        match self.cursor.values(&[range], number)?.pop() {
             Some(value) => Ok(String::from_utf8_lossy(&self.small(value)?).into_owned()),
             None => Ok(String::new()),
         }
@@ -273,7 +228,7 @@ impl Walk<'_> {
         called: &mut Option<String>,
         range: Range<u64>,
     ) -> Result<()> {
-        let literals = self.fields(range.clone(), 8)?;
+        let literals = self.cursor.values(from_ref(&range), 8)?;
         if literals.is_empty() {
             return Ok(());
         }
@@ -310,13 +265,13 @@ impl Walk<'_> {
 
     /// Adds the constant in a literal. If the literal's field occurs several times, `pieces` has
     /// the range of each occurrence, since protobuf merges them.
-    fn literal(&mut self, name: &str, pieces: &Vec<Range<u64>>, depth: usize) -> Result<()> {
+    fn literal(&mut self, name: &str, pieces: &[Range<u64>], depth: usize) -> Result<()> {
         if depth > MAX_DEPTH {
             let message = format!("constant {name:?}: tuples nest deeper than {MAX_DEPTH}");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         let (mut number, mut shape, mut order) = (0, Vec::new(), Vec::new());
-        for range in self.fields_of(pieces, 1)? {
+        for range in self.cursor.values(pieces, 1)? {
             self.each(range, |walk, field| {
                 match field.number.0 {
                     2 => number = walk.varints(field)?.pop().unwrap_or(0),
@@ -335,8 +290,8 @@ impl Walk<'_> {
             })?;
         }
         if number == TUPLE {
-            for (index, element) in self.fields_of(pieces, 10)?.into_iter().enumerate() {
-                self.literal(&format!("{name}/{index}"), &vec![element], depth + 1)?;
+            for (index, element) in self.cursor.values(pieces, 10)?.into_iter().enumerate() {
+                self.literal(&format!("{name}/{index}"), &[element], depth + 1)?;
             }
             return Ok(());
         }
@@ -344,7 +299,7 @@ impl Walk<'_> {
         else {
             return Ok(());
         };
-        let mut values = self.fields_of(pieces, field)?;
+        let mut values = self.cursor.values(pieces, field)?;
         // For a bytes field, the last occurrence takes effect. For a packed field, the occurrences
         // are concatenated.
         let is_list = matches!(field, 2 | 4..=9 | 12 | 18);
@@ -360,7 +315,11 @@ impl Walk<'_> {
             info: info.located(Location::entry(name, offset)),
             form,
             in_order,
-            pieces: values,
+            field,
+            pieces: match form {
+                Form::Varints(_) => pieces.to_vec(),
+                _ => values,
+            },
         });
         Ok(())
     }

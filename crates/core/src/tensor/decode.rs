@@ -7,13 +7,12 @@ use std::sync::Arc;
 use prost_reflect::{Kind, MessageDescriptor};
 use record_file::ReadAt;
 
+use super::elements::{ElementForm, write_elements};
 use super::{ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule};
 use crate::path::{FieldPath, Step};
 use crate::spans::copy_range;
 use crate::view::{MessageView, Portion};
-use crate::wire::{
-    Input, MAX_VARINT_LEN, SourceInput, WireCursor, WireType, decode_varint, unzigzag, wire_type,
-};
+use crate::wire::{Input, SourceInput, WireCursor, WireType, decode_varint, wire_type};
 use crate::{Error, ErrorKind, Result};
 
 /// Maximum size of a tensor's encoded shape, in bytes: more than any real shape takes.
@@ -23,8 +22,8 @@ const MAX_SHAPE: u64 = 64 << 10;
 /// limit, a short encoded shape could require any number of copies.
 const LARGEST_FILLED: u64 = 8 << 30;
 
-/// Number of bytes of converted elements to collect for a write: a multiple of every element width.
-const GATHER: usize = 64 << 10;
+/// Number of bytes of copies of an element to write at once: a multiple of every element width.
+const FILLED_AT_ONCE: usize = 64 << 10;
 
 /// Everything in a tensor's message except the elements.
 #[derive(Debug, Default)]
@@ -319,10 +318,10 @@ fn reader_of<'a, P: TensorPlace + Send + 'a>(
         let number = header.number;
         return bad(format!("the tensor's data type {number} is not known"));
     };
-    if element.dtype.width().is_none() {
+    let Some(width) = element.dtype.width() else {
         let dtype = element.dtype;
         return bad(format!("elements of the type {dtype} have no fixed width"));
-    }
+    };
     if header.is_elsewhere {
         return bad("the tensor's elements are in another file".into());
     }
@@ -346,215 +345,110 @@ fn reader_of<'a, P: TensorPlace + Send + 'a>(
     let Some(form) = place
         .message()?
         .as_ref()
-        .and_then(|message| Form::of(message, element, rule))
+        .and_then(|message| form_of(message, element, rule))
     else {
         let field = element.field;
         return bad(format!("field {field} of the tensor has no numbers in it"));
     };
     Ok(TensorReader::new(info, move |sink| {
         let (input, pieces) = place.open()?;
-        let cursor = WireCursor::new(input);
-        let mut elements = OneByOne {
-            cursor,
-            form,
+        let mut cursor = WireCursor::new(input);
+        let mut sink = Bounded {
             left: bytes,
-            gathered: Vec::new(),
+            fills_up: rule.fills_up,
             last: Vec::new(),
-            pending: (0, 0),
+            element: usize::try_from(width).unwrap_or(usize::MAX),
             sink,
         };
-        let written = elements.write(&pieces, element.field, rule.fills_up, bytes);
-        let OneByOne { cursor, .. } = elements;
+        let written = write_elements(&mut cursor, &pieces, form, &mut sink);
+        let written = written.and_then(|written| sink.finish(bytes, written));
         written.map_err(|error| P::failed(cursor.into_input(), error).at_path(text))
     }))
 }
 
-/// The encoding of single elements in the message, and their width in memory.
-#[derive(Clone, Copy, Debug)]
-struct Form {
-    /// Wire type of one element.
-    wire: WireType,
-    is_zigzag: bool,
-    /// Width of one number in memory, in bytes. Longer varints are truncated to their low bytes.
-    width: usize,
-    /// Width of an element in memory, in bytes. A complex element consists of two numbers.
-    element: usize,
-    /// Width in bits of an element that is stored as a number of its own but shares bytes in
-    /// memory, such as a 6-bit float; `None` for other elements.
-    narrow: Option<u32>,
+/// Returns the form of elements with this rule in messages of the type `message`; `None` if they
+/// aren't numbers, or too wide.
+fn form_of(
+    message: &MessageDescriptor,
+    element: &ElementRule,
+    rule: &TensorRule,
+) -> Option<ElementForm> {
+    let kind = message.get_field(element.field)?.kind();
+    let whole = usize::try_from(element.dtype.width()?).ok()?;
+    let wire = wire_type(&kind, false);
+    let width = match (wire, wire.width()) {
+        (WireType::Len, _) => return None,
+        (_, Some(width)) => width.into(),
+        // If several elements share a byte, each number in the field is such a byte.
+        _ if rule.is_packed => whole.max(1),
+        _ => whole,
+    };
+    // Elements of 2 or 4 bits share bytes in the field already.
+    let is_narrow = |bits: &u32| rule.is_packed && *bits < 8 && 8 % bits != 0;
+    (width <= whole && width <= 8).then(|| {
+        ElementForm::new(element.field, wire, width)
+            .zigzag(matches!(kind, Kind::Sint32 | Kind::Sint64))
+            .narrow(element.dtype.bits().filter(is_narrow))
+    })
 }
 
-impl Form {
-    fn of(message: &MessageDescriptor, element: &ElementRule, rule: &TensorRule) -> Option<Form> {
-        let kind = message.get_field(element.field)?.kind();
-        let whole = usize::try_from(element.dtype.width()?).ok()?;
-        let wire = wire_type(&kind, false);
-        let width = match (wire, wire.width()) {
-            (WireType::Len, _) => return None,
-            (_, Some(width)) => width.into(),
-            // If several elements share a byte, each number in the field is such a byte.
-            _ if rule.is_packed => whole.max(1),
-            _ => whole,
-        };
-        (width <= whole && width <= 8).then_some(Form {
-            wire,
-            is_zigzag: matches!(kind, Kind::Sint32 | Kind::Sint64),
-            width,
-            element: whole,
-            // Elements of 2 or 4 bits share bytes in the field already.
-            narrow: element
-                .dtype
-                .bits()
-                .filter(|bits| rule.is_packed && *bits < 8 && 8 % bits != 0),
-        })
-    }
-}
-
-/// A writer that converts single elements to their in-memory layout.
-struct OneByOne<'a, I> {
-    cursor: WireCursor<I>,
-    form: Form,
-    /// Number of bytes that may still be written.
+/// A writer of a tensor's elements that drops what exceeds the tensor's size.
+struct Bounded<'a> {
+    /// Number of bytes that are still missing.
     left: u64,
-    gathered: Vec<u8>,
-    /// The last complete element, for filling up missing elements.
+    fills_up: bool,
+    /// If missing elements are filled up, the last whole element, and the bytes after it.
     last: Vec<u8>,
-    /// Bits that don't fill a byte yet, and the number of these bits.
-    pending: (u32, u32),
+    /// Width of an element in bytes. A complex element consists of two numbers.
+    element: usize,
     sink: &'a mut dyn Write,
 }
 
-impl<I: Input> OneByOne<'_, I> {
-    fn write(
-        &mut self,
-        pieces: &[Range<u64>],
-        number: u32,
-        fills_up: bool,
-        bytes: u64,
-    ) -> Result<()> {
-        for piece in pieces {
-            self.cursor.set_range(piece.clone());
-            while let Some(field) = self.cursor.next()? {
-                if field.number.0 != number {
-                    continue;
-                }
-                if field.wire_type == WireType::Len {
-                    self.run(field.value, fills_up)?;
-                } else if field.wire_type == self.form.wire {
-                    let value = self.cursor.bytes(field.value)?.to_vec();
-                    self.number(&value, fills_up)?;
-                }
-            }
+impl Write for Bounded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let fits = &bytes[..bytes.len().min(most)];
+        self.sink.write_all(fits)?;
+        self.left -= fits.len() as u64;
+        if self.fills_up {
+            self.last.extend_from_slice(fits);
+            let whole = self.last.len() - self.last.len() % self.element;
+            self.last.drain(..whole.saturating_sub(self.element));
         }
-        if self.pending.1 > 0 {
-            let byte = self.pending.0;
-            self.pending = (0, 0);
-            self.value(u64::from(byte), 1, fills_up)?;
-        }
-        self.flush()?;
-        if self.left > 0 && !fills_up {
-            return Err(differs(bytes, bytes - self.left));
-        }
-        if self.left > LARGEST_FILLED {
-            let there = bytes - self.left;
-            let message = format!(
-                "the tensor's shape requires {bytes} bytes, but it has only {there}: at most {LARGEST_FILLED} are filled up"
-            );
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
-        }
-        self.fill()
+        Ok(bytes.len())
     }
 
-    /// Writes the numbers in a packed field.
-    fn run(&mut self, run: Range<u64>, fills_up: bool) -> Result<()> {
-        let mut at = run.start;
-        while at < run.end {
-            let left = usize::try_from(run.end - at).unwrap_or(usize::MAX);
-            let window = self.cursor.input_mut().fetch(at, MAX_VARINT_LEN)?;
-            let window = window[..window.len().min(left).min(GATHER)].to_vec();
-            let mut done = 0;
-            while let Some(len) = self.front(&window[done..]) {
-                self.number(&window[done..done + len], fills_up)?;
-                done += len;
-            }
-            if done == 0 {
-                let message = "a packed run of elements ends inside an element";
-                return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
-            }
-            at += done as u64;
-        }
-        Ok(())
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.sink.flush()
     }
+}
 
-    /// Returns the size in bytes of the encoded number at the beginning of `bytes`; `None` if the
-    /// number is incomplete.
-    fn front(&self, bytes: &[u8]) -> Option<usize> {
-        match self.form.wire {
-            WireType::Varint => decode_varint(bytes).map(|(_, len)| len),
-            _ => (bytes.len() >= self.form.width).then_some(self.form.width),
-        }
-    }
-
-    fn number(&mut self, bytes: &[u8], fills_up: bool) -> Result<()> {
-        let value = match (self.form.wire, decode_varint(bytes)) {
-            (WireType::Varint, Some((value, _))) if self.form.is_zigzag => {
-                unzigzag(value).cast_unsigned()
-            }
-            (WireType::Varint, Some((value, _))) => value,
-            (WireType::Varint, None) => 0,
-            _ => little_endian(bytes),
-        };
-        let Some(bits) = self.form.narrow else {
-            return self.value(value, self.form.width, fills_up);
-        };
-        let (mut all, mut count) = self.pending;
-        all |= (u32::from(value.to_le_bytes()[0]) & ((1 << bits) - 1)) << count;
-        count += bits;
-        if count >= 8 {
-            self.value(u64::from(all & 0xff), 1, fills_up)?;
-            (all, count) = (all >> 8, count - 8);
-        }
-        self.pending = (all, count);
-        Ok(())
-    }
-
-    /// Writes the low `width` bytes of a value, the lowest first. If these bytes exceed the
-    /// tensor's size, ignores them if `fills_up` is true, and fails otherwise.
-    fn value(&mut self, value: u64, width: usize, fills_up: bool) -> Result<()> {
-        if self.left < width as u64 {
-            // A format that allows missing elements also allows excess elements, which are ignored.
-            if fills_up {
-                return Ok(());
-            }
+impl Bounded<'_> {
+    /// Fails if `written` isn't the size of the tensor, `bytes`. If the format allows it, ignores
+    /// excess elements instead, and fills up missing ones with copies of the last element, or with
+    /// zeros if there is none.
+    fn finish(mut self, bytes: u64, written: u64) -> Result<()> {
+        if written > bytes && !self.fills_up {
             let message = "the tensor has more elements than its shape says";
             return Err(Error::new(ErrorKind::InvalidMessage, message));
         }
-        self.left -= width as u64;
-        self.gathered.extend(&value.to_le_bytes()[..width]);
-        if self.gathered.len() >= GATHER {
-            self.flush()?;
+        if self.left > 0 && !self.fills_up {
+            return Err(differs(bytes, written));
         }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        let whole = self.gathered.len() - self.gathered.len() % self.form.element;
-        if let Some(start) = whole.checked_sub(self.form.element) {
-            self.last = self.gathered[start..whole].to_vec();
+        if self.left > LARGEST_FILLED {
+            let message = format!(
+                "the tensor's shape requires {bytes} bytes, but it has only {written}: at most {LARGEST_FILLED} are filled up"
+            );
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
-        Ok(self.sink.write_all(&std::mem::take(&mut self.gathered))?)
-    }
-
-    /// Fills the remaining bytes with copies of the last element, or with zeros if there is none.
-    fn fill(&mut self) -> Result<()> {
-        if self.last.is_empty() {
-            self.last = vec![0; self.form.element];
+        if self.last.len() < self.element {
+            self.last.clear();
         }
-        let block = self.last.repeat(GATHER / self.form.element.max(1));
+        self.last.resize(self.element, 0);
+        let block = self.last.repeat(FILLED_AT_ONCE / self.element.max(1));
         while self.left > 0 {
-            let step = block
-                .len()
-                .min(usize::try_from(self.left).unwrap_or(usize::MAX));
+            let step = usize::try_from(self.left).unwrap_or(usize::MAX);
+            let step = step.min(block.len());
             self.sink.write_all(&block[..step])?;
             self.left -= step as u64;
         }
@@ -566,15 +460,6 @@ impl<I: Input> OneByOne<'_, I> {
 fn differs(bytes: u64, there: u64) -> Error {
     let message = format!("the tensor's shape requires {bytes} bytes, but it has {there}");
     Error::new(ErrorKind::InvalidMessage, message)
-}
-
-/// Decodes a little-endian number of up to 8 bytes.
-fn little_endian(bytes: &[u8]) -> u64 {
-    let mut all = [0; 8];
-    for (slot, byte) in all.iter_mut().zip(bytes) {
-        *slot = *byte;
-    }
-    u64::from_le_bytes(all)
 }
 
 fn varint(bytes: &[u8]) -> u64 {

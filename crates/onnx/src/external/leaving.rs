@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use proto_splitter_core::tensor::ElementForm;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::ExternalOptions;
-use crate::data_type::TypedField;
 use crate::proto::tensor_proto::DataType;
 
 /// A data file to be written.
@@ -57,5 +57,5 @@ pub(super) enum Bytes {
     Raw(Range<u64>),
     /// Elements in a typed field: the range of the tensor's message, the field with the elements,
     /// and the number of bits per element in raw data.
-    Typed(Range<u64>, TypedField, u32),
+    Typed(Range<u64>, ElementForm),
 }

@@ -20,7 +20,6 @@ use super::{
 };
 use crate::change::{Change, Inserted};
 use crate::context::{Context, Part, put_bytes};
-use crate::data_type::element_bits;
 use crate::model_descriptor;
 use crate::proto::tensor_proto::DataType;
 use crate::rewrite::{Decide, Rewriter};
@@ -324,10 +323,7 @@ impl Visitor for Choice<'_> {
         cursor: &mut Cursor<'_>,
     ) -> Result<()> {
         let data_type = tensor.data_type().filter(|_| !tensor.is_external);
-        let (Some(len), Some((data_type, bits))) = (
-            tensor.raw_len(),
-            data_type.and_then(|data_type| Some((data_type, element_bits(data_type)?))),
-        ) else {
+        let (Some(len), Some(data_type)) = (tensor.raw_len(), data_type) else {
             return Ok(());
         };
         if !(self.leaves)(self.options, tensor, place, len) {
@@ -347,7 +343,7 @@ impl Visitor for Choice<'_> {
                 let message = format!("its shape makes {len} bytes, but it has fewer elements");
                 return Err(tensor.invalid(&message).at_path(place.path()));
             }
-            Data::Typed(typed) => Bytes::Typed(tensor.range.clone(), typed, bits),
+            Data::Typed(form) => Bytes::Typed(tensor.range.clone(), form),
             Data::External | Data::None => return Ok(()),
         };
         // Libraries look up an initializer in a safetensors file by the initializer's own name.

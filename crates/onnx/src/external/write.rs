@@ -203,7 +203,7 @@ impl ExternalPlan {
     }
 
     fn convert(&self, one: &Leaving, file: &AtomicFile, meter: &Meter) -> Result<()> {
-        let Bytes::Typed(range, typed, bits) = &one.bytes else {
+        let Bytes::Typed(range, form) = &one.bytes else {
             return Ok(());
         };
         let sink = file.writer_at(one.offset);
@@ -212,7 +212,7 @@ impl ExternalPlan {
             left: one.len,
             meter,
         };
-        let written = elements::convert(&self.model, range.clone(), *typed, *bits, &mut sink)
+        let written = elements::convert(&self.model, range.clone(), *form, &mut sink)
             .map_err(|error| at_target(error, file.target()))?;
         if written != one.len {
             let message = format!(
