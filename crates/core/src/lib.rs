@@ -80,6 +80,7 @@ pub mod formats;
 mod io;
 pub mod merge;
 mod message;
+mod options;
 pub mod path;
 pub mod progress;
 pub mod proto;

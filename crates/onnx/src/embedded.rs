@@ -115,7 +115,7 @@ fn open(
         used: HashSet::new(),
     };
     let mut rewriter = Rewriter::new(builder, model, &mut tensors);
-    walk(&*bytes, model_size, options.depth(), &mut rewriter)?;
+    walk(&*bytes, model_size, options.get_max_depth(), &mut rewriter)?;
     rewriter.finish(model_size)?;
     let count = tensors.used.len();
     let unused = metadata.offset_keys().len().saturating_sub(count);

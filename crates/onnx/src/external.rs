@@ -116,135 +116,46 @@ impl ExternalOptions {
         }
     }
 
-    /// Sets the minimum size of tensors that are moved out of the model, in bytes. Default:
-    /// [`DEFAULT_MIN_SIZE`]. A size below [`LEAST_MIN_SIZE`] requires [`force`](Self::force).
-    #[must_use]
-    pub const fn min_size(mut self, bytes: u64) -> Self {
-        self.min_size = bytes;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the minimum size of tensors that are moved out of the model, in bytes. Default:
+        /// [`DEFAULT_MIN_SIZE`]. A size below [`LEAST_MIN_SIZE`] requires [`force`](Self::force).
+        const min_size, get_min_size: u64;
 
-    /// Sets the alignment of tensors larger than 1 MiB in their file, in bytes. With 1, there are
-    /// no gaps between tensors. Default: [`DEFAULT_ALIGNMENT`].
-    #[must_use]
-    pub const fn alignment(mut self, bytes: u64) -> Self {
-        self.alignment = bytes;
-        self
-    }
+        /// Sets the alignment of tensors larger than 1 MiB in their file, in bytes. With 1, there
+        /// are no gaps between tensors. Default: [`DEFAULT_ALIGNMENT`].
+        const alignment, get_alignment: u64;
 
-    /// Limits the size of each data file, in bytes. If one file can't contain all tensors, there
-    /// are several files, called `NAME-00001-of-00003.onnx.data` and so on. Default: no limit, and
-    /// one file.
-    #[must_use]
-    pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
-        self.max_file_size = bytes;
-        self
-    }
+        /// Limits the size of each data file, in bytes. If one file can't contain all tensors,
+        /// there are several files, called `NAME-00001-of-00003.onnx.data` and so on. Default: no
+        /// limit, and one file.
+        const max_file_size, get_max_file_size: Option<u64>;
 
-    /// Limits the total size of the tensors in each data file, in bytes. Unlike with
-    /// [`max_file_size`](Self::max_file_size), a tensor above the limit is accepted and gets a
-    /// separate file, as in onnx-ir. Default: no limit, and one file.
-    #[must_use]
-    pub const fn shard_size(mut self, bytes: Option<u64>) -> Self {
-        self.shard_size = bytes;
-        self
-    }
+        /// Limits the total size of the tensors in each data file, in bytes. Unlike with
+        /// [`max_file_size`](Self::max_file_size), a tensor above the limit is accepted and gets a
+        /// separate file, as in onnx-ir. Default: no limit, and one file.
+        const shard_size, get_shard_size: Option<u64>;
 
-    /// Sets the format of the data files. Default: [`DataFormat::Raw`].
-    #[must_use]
-    pub const fn data_format(mut self, format: DataFormat) -> Self {
-        self.data_format = format;
-        self
-    }
+        /// Sets the format of the data files. Default: [`DataFormat::Raw`].
+        const data_format, get_data_format: DataFormat;
 
-    /// Sets whether tensors in all parts of the model are moved out. This includes sparse tensors,
-    /// tensors in subgraphs and attribute defaults of functions, and tensors in training
-    /// information. onnxruntime reads all of them, but `onnx.load` of onnx 1.23 doesn't. Default:
-    /// false.
-    #[must_use]
-    pub const fn everywhere(mut self, everywhere: bool) -> Self {
-        self.everywhere = everywhere;
-        self
-    }
+        /// Sets whether tensors in all parts of the model are moved out. This includes sparse
+        /// tensors, tensors in subgraphs and attribute defaults of functions, and tensors in
+        /// training information. onnxruntime reads all of them, but `onnx.load` of onnx 1.23
+        /// doesn't. Default: false.
+        const everywhere, get_everywhere: bool;
 
-    /// Sets whether to replace existing files, and whether to accept a [`min_size`](Self::min_size)
-    /// so small that onnxruntime may refuse the model. Default: false.
-    #[must_use]
-    pub const fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
+        /// Sets whether to replace existing files, and whether to accept a
+        /// [`min_size`](Self::min_size) so small that onnxruntime may refuse the model. Default:
+        /// false.
+        const force, get_force: bool;
 
-    /// Sets the number of threads that copy data; `None` means one per core. Default: `None`.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
-    }
+        /// Sets the number of threads that copy data; `None` means one per core. Default: `None`.
+        into threads, get_threads: Option<NonZeroUsize>;
 
-    /// Sets the progress listener, which can also cancel writing. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
+        /// Sets the progress listener, which can also cancel writing. Default: none.
+        ref progress, get_progress: Progress;
 
-    /// Limits the nesting depth of messages in the model. Default: [`DEFAULT_MAX_DEPTH`].
-    #[must_use]
-    pub const fn max_depth(mut self, depth: u32) -> Self {
-        self.max_depth = depth;
-        self
-    }
-
-    /// Returns the minimum size of tensors that are moved out of the model, in bytes.
-    pub const fn get_min_size(&self) -> u64 {
-        self.min_size
-    }
-
-    /// Returns the alignment of tensors larger than 1 MiB, in bytes.
-    pub const fn get_alignment(&self) -> u64 {
-        self.alignment
-    }
-
-    /// Returns the maximum size of a data file, in bytes; `None` if there is no limit.
-    pub const fn get_max_file_size(&self) -> Option<u64> {
-        self.max_file_size
-    }
-
-    /// Returns the maximum total size of the tensors in a data file, in bytes; `None` if there is
-    /// no limit.
-    pub const fn get_shard_size(&self) -> Option<u64> {
-        self.shard_size
-    }
-
-    /// Returns the format of the data files.
-    pub const fn get_data_format(&self) -> DataFormat {
-        self.data_format
-    }
-
-    /// Returns whether tensors in all parts of the model are moved out.
-    pub const fn get_everywhere(&self) -> bool {
-        self.everywhere
-    }
-
-    /// Returns whether existing files are replaced, and whether a `min_size` below
-    /// [`LEAST_MIN_SIZE`] is accepted.
-    pub const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    /// Returns the number of threads that copy data; `None` means one per core.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
-    }
-
-    /// Returns the maximum nesting depth of messages in the model.
-    pub const fn get_max_depth(&self) -> u32 {
-        self.max_depth
+        /// Limits the nesting depth of messages in the model. Default: [`DEFAULT_MAX_DEPTH`].
+        const max_depth, get_max_depth: u32;
     }
 }

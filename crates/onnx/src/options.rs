@@ -56,65 +56,27 @@ impl OnnxOptions {
         self
     }
 
-    /// Sets whether to keep references to external files, instead of moving their data into the
-    /// message. Default: false.
-    #[must_use]
-    pub const fn keep_external(mut self, keep: bool) -> Self {
-        self.keep_external = keep;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets whether to keep references to external files, instead of moving their data into the
+        /// message. Default: false.
+        const keep_external, get_keep_external: bool;
 
-    /// Sets whether to accept missing external files. References to these files stay in the model,
-    /// so that the other parts of the model can be inspected, and
-    /// [`OnnxSource::outside_files`](crate::OnnxSource::outside_files) lists the files. Default:
-    /// false; opening a model with missing files then fails.
-    #[must_use]
-    pub const fn allow_missing_files(mut self, allow: bool) -> Self {
-        self.allow_missing_files = allow;
-        self
-    }
+        /// Sets whether to accept missing external files. References to these files stay in the
+        /// model, so that the other parts of the model can be inspected, and
+        /// [`OnnxSource::outside_files`](crate::OnnxSource::outside_files) lists the files.
+        /// Default: false; opening a model with missing files then fails.
+        const allow_missing_files, get_allow_missing_files: bool;
 
-    /// Limits the nesting depth of messages in the model. Default: [`DEFAULT_MAX_DEPTH`].
-    #[must_use]
-    pub const fn max_depth(mut self, depth: u32) -> Self {
-        self.max_depth = depth;
-        self
-    }
+        /// Limits the nesting depth of messages in the model. Default: [`DEFAULT_MAX_DEPTH`].
+        const max_depth, get_max_depth: u32;
 
-    /// Limits the number of different external files that the model may refer to. Default:
-    /// [`DEFAULT_MAX_FILES`].
-    #[must_use]
-    pub const fn max_files(mut self, files: usize) -> Self {
-        self.max_files = files;
-        self
+        /// Limits the number of different external files that the model may refer to. Default:
+        /// [`DEFAULT_MAX_FILES`].
+        const max_files, get_max_files: usize;
     }
 
     /// Returns the folder of the external files; `None` means the model's folder.
     pub fn get_external_folder(&self) -> Option<&Path> {
         self.external_folder.as_deref()
-    }
-
-    /// Returns whether references to external files are kept.
-    pub const fn get_keep_external(&self) -> bool {
-        self.keep_external
-    }
-
-    /// Returns whether missing external files are accepted.
-    pub const fn get_allow_missing_files(&self) -> bool {
-        self.allow_missing_files
-    }
-
-    /// Returns the maximum nesting depth of messages in the model.
-    pub const fn get_max_depth(&self) -> u32 {
-        self.max_depth
-    }
-
-    /// Returns the maximum number of different external files that the model may refer to.
-    pub const fn get_max_files(&self) -> usize {
-        self.max_files
-    }
-
-    pub(crate) fn depth(&self) -> u32 {
-        self.max_depth
     }
 }

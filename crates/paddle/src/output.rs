@@ -55,48 +55,24 @@ impl PaddleWriteOptions {
         }
     }
 
-    /// Sets the arrangement of the parameters in files. Default: [the original
-    /// files](Arrangement::Original).
-    #[must_use]
-    pub const fn arrangement(mut self, arrangement: Arrangement) -> Self {
-        self.arrangement = arrangement;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the arrangement of the parameters in files. Default: [the original
+        /// files](Arrangement::Original).
+        const arrangement, get_arrangement: Arrangement;
 
-    /// Sets whether the output may be written to a folder that already has files. Default: false.
-    ///
-    /// Existing files with the same names as written files are replaced once all files have been
-    /// written completely, the program last. Other files are unchanged. Nothing is written if an
-    /// input file would be replaced. If readers would take one of the other files for a part of the
-    /// written model, nothing is replaced, and the error names that file. Next to a `__model__`, such a file is a `__params__`. Next to a `.pdmodel` or
-    /// `.json`, it is a `.pdiparams`, a `.pdiparams.info` or the other kind of program, with the
-    /// same prefix.
-    #[must_use]
-    pub const fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
+        /// Sets whether the output may be written to a folder that already has files. Default:
+        /// false.
+        ///
+        /// Existing files with the same names as written files are replaced once all files have
+        /// been written completely, the program last. Other files are unchanged. Nothing is written
+        /// if an input file would be replaced. If readers would take one of the other files for a
+        /// part of the written model, nothing is replaced, and the error names that file. Next to a
+        /// `__model__`, such a file is a `__params__`. Next to a `.pdmodel` or `.json`, it is a
+        /// `.pdiparams`, a `.pdiparams.info` or the other kind of program, with the same prefix.
+        const force, get_force: bool;
 
-    /// Sets the progress listener, which can also cancel the operation. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
-
-    /// Returns the arrangement of the parameters in files.
-    pub const fn get_arrangement(&self) -> Arrangement {
-        self.arrangement
-    }
-
-    /// Returns whether the output may be written to a folder that already has files.
-    pub const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
+        /// Sets the progress listener, which can also cancel the operation. Default: none.
+        ref progress, get_progress: Progress;
     }
 }
 

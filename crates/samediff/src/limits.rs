@@ -61,81 +61,28 @@ impl SameDiffLimits {
         }
     }
 
-    /// Limits the number of entries in an archive. Default: [`DEFAULT_MAX_ENTRIES`].
-    #[must_use]
-    pub const fn max_entries(mut self, entries: u64) -> Self {
-        self.max_entries = entries;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Limits the number of entries in an archive. Default: [`DEFAULT_MAX_ENTRIES`].
+        const max_entries, get_max_entries: u64;
 
-    /// Limits the size of a text file, in bytes. Default: [`DEFAULT_MAX_TEXT_SIZE`].
-    #[must_use]
-    pub const fn max_text_size(mut self, bytes: u64) -> Self {
-        self.max_text_size = bytes;
-        self
-    }
+        /// Limits the size of a text file, in bytes. Default: [`DEFAULT_MAX_TEXT_SIZE`].
+        const max_text_size, get_max_text_size: u64;
 
-    /// Limits the size of a line in a text file, in bytes. Default: [`DEFAULT_MAX_LINE_SIZE`].
-    #[must_use]
-    pub const fn max_line_size(mut self, bytes: u64) -> Self {
-        self.max_line_size = bytes;
-        self
-    }
+        /// Limits the size of a line in a text file, in bytes. Default: [`DEFAULT_MAX_LINE_SIZE`].
+        const max_line_size, get_max_line_size: u64;
 
-    /// Limits the memory for the parsed lines of a text file, in bytes. Default:
-    /// [`DEFAULT_MAX_LIST_MEMORY`]. A line takes about 50 bytes more than its characters.
-    #[must_use]
-    pub const fn max_list_memory(mut self, bytes: u64) -> Self {
-        self.max_list_memory = bytes;
-        self
-    }
+        /// Limits the memory for the parsed lines of a text file, in bytes. Default:
+        /// [`DEFAULT_MAX_LIST_MEMORY`]. A line takes about 50 bytes more than its characters.
+        const max_list_memory, get_max_list_memory: u64;
 
-    /// Limits the size of a graph without its arrays, in bytes. Default:
-    /// [`DEFAULT_MAX_GRAPH_SIZE`].
-    #[must_use]
-    pub const fn max_graph_size(mut self, bytes: u64) -> Self {
-        self.max_graph_size = bytes;
-        self
-    }
+        /// Limits the size of a graph without its arrays, in bytes. Default:
+        /// [`DEFAULT_MAX_GRAPH_SIZE`].
+        const max_graph_size, get_max_graph_size: u64;
 
-    /// Limits the total size of the temporary files that exist at the same time for deflated arrays
-    /// of an archive, in bytes. Default: [`DEFAULT_MAX_INFLATED_SIZE`]. A deflated array needs a
-    /// temporary file only if it is read in random order, or if its FlatBuffers table is after its
-    /// data.
-    #[must_use]
-    pub const fn max_inflated_size(mut self, bytes: u64) -> Self {
-        self.max_inflated_size = bytes;
-        self
-    }
-
-    /// Returns the maximum number of entries in an archive.
-    pub const fn get_max_entries(&self) -> u64 {
-        self.max_entries
-    }
-
-    /// Returns the maximum size of a text file, in bytes.
-    pub const fn get_max_text_size(&self) -> u64 {
-        self.max_text_size
-    }
-
-    /// Returns the maximum size of a graph without its arrays, in bytes.
-    pub const fn get_max_graph_size(&self) -> u64 {
-        self.max_graph_size
-    }
-
-    /// Returns the maximum size of a line in a text file, in bytes.
-    pub const fn get_max_line_size(&self) -> u64 {
-        self.max_line_size
-    }
-
-    /// Returns the maximum memory for the parsed lines of a text file, in bytes.
-    pub const fn get_max_list_memory(&self) -> u64 {
-        self.max_list_memory
-    }
-
-    /// Returns the maximum total size of the temporary files for deflated arrays of an archive, in
-    /// bytes.
-    pub const fn get_max_inflated_size(&self) -> u64 {
-        self.max_inflated_size
+        /// Limits the total size of the temporary files that exist at the same time for deflated
+        /// arrays of an archive, in bytes. Default: [`DEFAULT_MAX_INFLATED_SIZE`]. A deflated array
+        /// needs a temporary file only if it is read in random order, or if its FlatBuffers table
+        /// is after its data.
+        const max_inflated_size, get_max_inflated_size: u64;
     }
 }

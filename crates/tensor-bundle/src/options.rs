@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use proto_splitter_core::atomic::MadeFrom;
 use proto_splitter_core::progress::Progress;
+use proto_splitter_core::threads;
 
 /// Maximum number of data files in a bundle. TensorFlow writes this number with five digits in the
 /// names of the files.
@@ -37,58 +38,23 @@ impl BundleOptions {
         }
     }
 
-    /// Sets the number of threads that read and write tensors. Each thread has a 1 MiB buffer.
-    /// Default: one per core.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the number of threads that read and write tensors. Each thread has a 1 MiB buffer.
+        /// Default: one per core.
+        into threads, get_threads: Option<NonZeroUsize>;
 
-    /// Sets the input files from which the tensors come. New files have at most the permissions of the
-    /// input files. Default: none.
-    #[must_use]
-    pub fn made_from(mut self, made_from: MadeFrom) -> Self {
-        self.made_from = made_from;
-        self
-    }
+        /// Sets the input files from which the tensors come. New files have at most the permissions
+        /// of the input files. Default: none.
+        ref made_from, get_made_from: MadeFrom;
 
-    /// Sets whether to replace existing files. Default: false.
-    #[must_use]
-    pub const fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
+        /// Sets whether to replace existing files. Default: false.
+        const force, get_force: bool;
 
-    /// Sets the progress listener, which can also cancel the work. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
-
-    /// Returns the number of threads that read and write tensors; `None` for one per core.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
-    }
-
-    /// Returns whether to replace existing files.
-    pub const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    /// Returns the input files from which the tensors come.
-    pub const fn get_made_from(&self) -> &MadeFrom {
-        &self.made_from
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
+        /// Sets the progress listener, which can also cancel the work. Default: none.
+        ref progress, get_progress: Progress;
     }
 
     pub(crate) fn thread_count(&self) -> NonZeroUsize {
-        let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        self.threads.unwrap_or_else(cores)
+        threads::count(self.threads)
     }
 }

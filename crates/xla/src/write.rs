@@ -50,58 +50,20 @@ impl WriteOptions {
         WriteOptions::default()
     }
 
-    /// Sets the compression of chunks. Default: that of XLA's writers, which don't compress an
-    /// `xla.ExecutableAndOptionsProto`, and use snappy for other types.
-    #[must_use]
-    pub fn compression(mut self, compression: impl Into<Option<Compression>>) -> Self {
-        self.compression = compression.into();
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the compression of chunks. Default: that of XLA's writers, which don't compress an
+        /// `xla.ExecutableAndOptionsProto`, and use snappy for other types.
+        into compression, get_compression: Option<Compression>;
 
-    /// Sets the number of threads that compress chunks. The output doesn't depend on this number.
-    /// Default: the number of cores.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
-    }
+        /// Sets the number of threads that compress chunks. The output doesn't depend on this
+        /// number. Default: the number of cores.
+        into threads, get_threads: Option<NonZeroUsize>;
 
-    /// Sets whether to replace an existing file. Default: false.
-    #[must_use]
-    pub const fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
+        /// Sets whether to replace an existing file. Default: false.
+        const force, get_force: bool;
 
-    /// Sets the progress listener, which can also cancel the operation. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
-
-    /// Returns the compression of chunks; `None` for that of XLA's writers.
-    pub const fn get_compression(&self) -> Option<Compression> {
-        self.compression
-    }
-
-    /// Returns the number of threads that compress chunks; `None` for the number of cores.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
-    }
-
-    /// Returns whether to replace an existing file.
-    pub const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
-    }
-
-    pub(crate) const fn is_forced(&self) -> bool {
-        self.force
+        /// Sets the progress listener, which can also cancel the operation. Default: none.
+        ref progress, get_progress: Progress;
     }
 
     /// Returns the compression that is set explicitly, or by default the one that XLA's writers use

@@ -37,53 +37,19 @@ impl SameDiffWriteOptions {
         }
     }
 
-    /// Sets whether to replace the output file if it exists. Default: false.
-    #[must_use]
-    pub const fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets whether to replace the output file if it exists. Default: false.
+        const force, get_force: bool;
 
-    /// Sets the files from which the model was made. The output file doesn't get wider permissions
-    /// than these files have. Default: none.
-    #[must_use]
-    pub fn made_from(mut self, made_from: MadeFrom) -> Self {
-        self.made_from = made_from;
-        self
-    }
+        /// Sets the files from which the model was made. The output file doesn't get wider
+        /// permissions than these files have. Default: none.
+        ref made_from, get_made_from: MadeFrom;
 
-    /// Sets the compression of the archive's entries. Default: [`ZipCompression::Keep`].
-    #[must_use]
-    pub const fn compression(mut self, compression: ZipCompression) -> Self {
-        self.compression = compression;
-        self
-    }
+        /// Sets the compression of the archive's entries. Default: [`ZipCompression::Keep`].
+        const compression, get_compression: ZipCompression;
 
-    /// Sets the progress listener, which can also cancel the operation. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
-
-    /// Returns whether to replace the output file if it exists.
-    pub const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    /// Returns the files from which the model was made.
-    pub const fn get_made_from(&self) -> &MadeFrom {
-        &self.made_from
-    }
-
-    /// Returns the compression of the archive's entries.
-    pub const fn get_compression(&self) -> ZipCompression {
-        self.compression
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
+        /// Sets the progress listener, which can also cancel the operation. Default: none.
+        ref progress, get_progress: Progress;
     }
 }
 

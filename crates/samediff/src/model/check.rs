@@ -32,28 +32,12 @@ impl CheckOptions {
         }
     }
 
-    /// Sets whether to read every entry to its end, which verifies its checksum. Default: true.
-    #[must_use]
-    pub const fn contents(mut self, contents: bool) -> Self {
-        self.contents = contents;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets whether to read every entry to its end, which verifies its checksum. Default: true.
+        const contents, get_contents: bool;
 
-    /// Sets the progress listener, which can also cancel the check. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
-
-    /// Returns whether to read every entry to its end, which verifies its checksum.
-    pub const fn get_contents(&self) -> bool {
-        self.contents
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
+        /// Sets the progress listener, which can also cancel the check. Default: none.
+        ref progress, get_progress: Progress;
     }
 }
 

@@ -48,27 +48,17 @@ impl SaveOptions {
         }
     }
 
-    /// Sets the options for splitting the model. They apply only if the model is written as a
-    /// `saved_model.cpb`. Default: [`SplitOptions::new`].
-    #[must_use]
-    pub fn split(mut self, split: SplitOptions) -> Self {
-        self.split = split;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the options for splitting the model. They apply only if the model is written as a
+        /// `saved_model.cpb`. Default: [`SplitOptions::new`].
+        ref split, get_split: SplitOptions;
 
-    /// Sets whether to leave `fingerprint.pb` unchanged, even if TensorFlow would compute a
-    /// different fingerprint for the new form of the model. Default: false.
-    #[must_use]
-    pub const fn keep_fingerprint(mut self, keep: bool) -> Self {
-        self.keep_fingerprint = keep;
-        self
-    }
+        /// Sets whether to leave `fingerprint.pb` unchanged, even if TensorFlow would compute a
+        /// different fingerprint for the new form of the model. Default: false.
+        const keep_fingerprint, get_keep_fingerprint: bool;
 
-    /// Sets whether to replace an existing SavedModel. Default: false.
-    #[must_use]
-    pub const fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
+        /// Sets whether to replace an existing SavedModel. Default: false.
+        const force, get_force: bool;
     }
 
     /// Sets the progress listener for copying files, checking the variables and computing the
@@ -87,21 +77,6 @@ impl SaveOptions {
     pub fn on_copy(mut self, report: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
         self.copying.report = Some(Arc::new(report));
         self
-    }
-
-    /// Returns the options for splitting the model.
-    pub const fn get_split(&self) -> &SplitOptions {
-        &self.split
-    }
-
-    /// Returns whether to leave `fingerprint.pb` unchanged.
-    pub const fn get_keep_fingerprint(&self) -> bool {
-        self.keep_fingerprint
-    }
-
-    /// Returns whether to replace an existing SavedModel.
-    pub const fn get_force(&self) -> bool {
-        self.force
     }
 
     /// Returns the progress listener for copying files, checking the variables and computing the
