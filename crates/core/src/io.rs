@@ -26,6 +26,7 @@ pub(crate) use file_at::{FileAt, WRITE_LEN};
 pub(crate) use file_names::{CHUNKED_EXTENSION, PLAIN_EXTENSION, with_extension};
 pub(crate) use file_pool::{FilePool, PooledFile};
 pub use open::open_file;
+pub(crate) use open::open_regular;
 pub(crate) use stamp::Stamp;
 pub use summed::Summed;
 pub(crate) use target::{at_target, same_file};

@@ -64,7 +64,7 @@ use record_file::ReadAt;
 pub use builder::SpansBuilder;
 use checks::Checks;
 pub(crate) use copy::COPY_LEN;
-pub use copy::{copy_range, read_pieces, read_through};
+pub use copy::{copy_range, first_bytes, read_pieces, read_through};
 use files::{FileReader, Files};
 pub use list::{SourceId, Span, SpanList, SpanSource};
 pub use list_builder::Mark;

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
 
+use proto_splitter_core::atomic::folder;
+
 /// The folders in which the external files of a model may be.
 #[derive(Debug)]
 pub(crate) struct Folder {
@@ -45,10 +47,7 @@ enum Links {
 impl Folder {
     /// Returns the folders of the model at this path.
     pub(crate) fn of_model(model: &Path) -> io::Result<Folder> {
-        let near = match model.parent() {
-            Some(folder) if folder != Path::new("") => folder.to_owned(),
-            _ => PathBuf::from("."),
-        };
+        let near = folder(model).to_owned();
         let real = match fs::canonicalize(model) {
             Ok(real) => real,
             // The file is open, but its path doesn't exist.

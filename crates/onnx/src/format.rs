@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prost_reflect::DescriptorPool;
-use proto_splitter_core::atomic::MadeFrom;
+use proto_splitter_core::atomic::{MadeFrom, folder};
 use proto_splitter_core::formats::{
     Candidate, CandidateKind, Confidence, ConvertOptions, ConvertSetting, ConvertTarget, Converted,
     Format, OpenOptions, Opened,
@@ -444,10 +444,7 @@ fn check_references(opened: &Opened, output: &Path) -> Result<()> {
     if !outside.exists() {
         return opened.check_complete();
     }
-    let folder_of = |file: &Path| {
-        let folder = file.parent().filter(|folder| *folder != Path::new(""));
-        fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()
-    };
+    let folder_of = |file: &Path| fs::canonicalize(folder(file)).ok();
     if let (Some(to), Some(from), Some(data)) =
         (folder_of(output), folder_of(model), folder_of(outside))
         && to == from

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use proto_splitter_core::spans::first_bytes;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
@@ -318,13 +319,8 @@ struct OpenProgram {
 fn open_program(path: &Path) -> Result<OpenProgram> {
     let part = FilePart::open(path)?;
     let read = || -> Result<_> {
-        let mut front = [0; 16];
-        let most = usize::try_from(part.len())
-            .unwrap_or(front.len())
-            .min(front.len());
-        part.read_exact_at(0, &mut front[..most])?;
         let is_json = path.extension().is_some_and(|end| end == "json");
-        if is_json && looks_like_json(&front) {
+        if is_json && looks_like_json(&first_bytes(&part, 16)?) {
             return Ok((ProgramKind::Pir, Vec::new(), pir_parameters(&part)?));
         }
         let variables = variables(&part)?;

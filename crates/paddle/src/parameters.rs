@@ -6,6 +6,7 @@ mod write;
 use std::collections::HashMap;
 use std::path::Path;
 
+use proto_splitter_core::spans::first_bytes;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
@@ -212,12 +213,7 @@ impl ParameterFile {
 /// Fails if a file is a Python pickle. Pickles can contain tensors, too, and are often mistaken for
 /// parameter files.
 fn refuse_pickle(part: &FilePart) -> Result<()> {
-    let mut front = [0; 2];
-    let most = usize::try_from(part.len())
-        .unwrap_or(front.len())
-        .min(front.len());
-    part.read_exact_at(0, &mut front[..most])?;
-    if looks_like_pickle(&front) {
+    if looks_like_pickle(&first_bytes(part, 2)?) {
         Err(Error::new(
             ErrorKind::InvalidMessage,
             format!("the file is {PICKLE}"),

@@ -11,7 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use prost::Message;
-use proto_splitter_core::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType};
+use proto_splitter_core::spans::first_bytes;
+use proto_splitter_core::wire::{SourceInput, WireCursor};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
@@ -26,10 +27,10 @@ use crate::stream::{Stream, StreamKind, TensorSpec, len};
 const MAX_VAR_SIZE: u64 = 1 << 20;
 
 /// Number of the `ProgramDesc` field that contains a block.
-const BLOCKS: FieldNumber = FieldNumber(1);
+const BLOCKS: u32 = 1;
 
 /// Number of the `BlockDesc` field that contains a variable.
-const VARS: FieldNumber = FieldNumber(3);
+const VARS: u32 = 3;
 
 /// A variable that a program declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,11 +161,11 @@ fn tensor_of(of: &VarType) -> (Option<&TensorDesc>, i32) {
 /// than 1 MiB; [`ErrorKind::Io`].
 pub fn variables(program: &dyn ReadAt) -> Result<Vec<PaddleVariable>> {
     let size = program.size()?;
-    refuse_others(program, size)?;
+    refuse_others(program)?;
     let mut cursor = WireCursor::new(SourceInput::new(program, size));
     let (mut variables, mut block) = (Vec::new(), 0);
     while let Some(field) = cursor.next()? {
-        if is_message(&field, BLOCKS) {
+        if field.is_len(BLOCKS) {
             variables_of(&mut cursor, block, field.value, &mut variables)?;
             cursor.set_range(field.end..size);
             block += 1;
@@ -183,7 +184,7 @@ fn variables_of<S: ReadAt + ?Sized>(
     let mut names = BTreeSet::new();
     cursor.set_range(range);
     while let Some(field) = cursor.next()? {
-        if !is_message(&field, VARS) {
+        if !field.is_len(VARS) {
             continue;
         }
         let at = field.value.start;
@@ -198,18 +199,9 @@ fn variables_of<S: ReadAt + ?Sized>(
     Ok(())
 }
 
-/// Returns true if a field has this number, and the wire type of a message.
-fn is_message(field: &Field, number: FieldNumber) -> bool {
-    field.number == number && field.wire_type == WireType::Len
-}
-
 /// Fails if a file is clearly JSON or a pickle, rather than a `ProgramDesc`.
-fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
-    let mut front = [0; 2];
-    let most = usize::try_from(size)
-        .unwrap_or(front.len())
-        .min(front.len());
-    program.read_exact_at(0, &mut front[..most])?;
+fn refuse_others(program: &dyn ReadAt) -> Result<()> {
+    let front = first_bytes(program, 2)?;
     let what = if looks_like_json(&front) {
         "JSON, as Paddle 3.x writes to .json, not a ProgramDesc"
     } else if looks_like_pickle(&front) {

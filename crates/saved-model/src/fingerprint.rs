@@ -21,13 +21,13 @@ mod plain;
 mod regular;
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use prost::Message;
 use prost_reflect::MessageDescriptor;
-use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom, open_regular};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::VersionDef;
 
@@ -129,15 +129,6 @@ fn checkpoint_hash(folder: &Path) -> u64 {
     open_regular(&folder.join("variables").join("variables.index"))
         .and_then(|mut file| crate::farmhash::fingerprint_stream(&mut file))
         .unwrap_or(0)
-}
-
-/// Opens a regular file.
-fn open_regular(path: &Path) -> io::Result<File> {
-    // Checked before opening, since opening a named pipe waits for a writer.
-    if fs::metadata(path)?.is_file() {
-        return File::open(path);
-    }
-    Err(io::Error::other("not a regular file"))
 }
 
 /// Reads `fingerprint.pb` in a SavedModel's folder; returns `None` if the file doesn't exist.

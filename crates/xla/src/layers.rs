@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use prost::Message;
 use proto_splitter_core::formats::Candidate;
+use proto_splitter_core::spans::first_bytes;
 use proto_splitter_core::wire::decode_varint;
 use proto_splitter_core::{Error, ErrorKind, Result};
-use record_file::{ReadAt, is_record_file};
+use record_file::{PositionReader, ReadAt, is_record_file};
 
 use crate::executable::part;
 
@@ -106,10 +107,7 @@ pub(crate) fn is_wrapped(input: &Candidate<'_>) -> bool {
     let head = input.head();
     let in_entry = || {
         let source = input.source().ok().filter(|_| Codec::of(head).is_some())?;
-        let stored = Sequence {
-            source: &*source,
-            at: 0,
-        };
+        let stored = PositionReader::new(&*source);
         let mut front = Vec::new();
         let reader = Codec::of(head)?.reader(stored).ok()?;
         reader.take(PROBED).read_to_end(&mut front).ok()?;
@@ -142,11 +140,11 @@ fn metadata(head: &[u8]) -> Option<(Range<usize>, IfrtMetadata)> {
 /// can't be read.
 pub(crate) fn unwrapped(source: Arc<dyn ReadAt>) -> Result<(Vec<Layer>, Arc<dyn ReadAt>)> {
     let (mut layers, mut source) = (Vec::new(), source);
-    let head = front(&*source, SIGNATURE as u64)?;
+    let head = first_bytes(&*source, SIGNATURE as u64)?;
     if let Some(codec) = Codec::of(&head) {
         let bytes = decompressed(&*source, codec)?;
         layers.push(Layer::Compressed(codec.name()));
-        let time = front(&bytes, COMPILE_TIME as u64)?;
+        let time = first_bytes(&bytes, COMPILE_TIME as u64)?;
         let time = time.try_into().map_err(|_| {
             let message = "the compilation cache entry has fewer than 4 bytes";
             Error::new(ErrorKind::InvalidMessage, message)
@@ -157,10 +155,10 @@ pub(crate) fn unwrapped(source: Arc<dyn ReadAt>) -> Result<(Vec<Layer>, Arc<dyn 
     }
     // Reads the metadata's length first, and then the whole metadata, which is large for a large
     // program.
-    let len = decode_varint(&front(&*source, 10)?);
+    let len = decode_varint(&first_bytes(&*source, 10)?);
     let known = len.filter(|(len, _)| *len <= MAX_METADATA);
     let most = known.map_or(0, |(len, at)| len + at as u64 + SIGNATURE as u64);
-    if let Some((range, metadata)) = metadata(&front(&*source, most)?) {
+    if let Some((range, metadata)) = metadata(&first_bytes(&*source, most)?) {
         layers.push(Layer::Ifrt(range.end as u64, metadata.runtime_name));
         source = behind(&source, range.end as u64)?;
     }
@@ -173,35 +171,13 @@ fn behind(source: &Arc<dyn ReadAt>, skipped: u64) -> Result<Arc<dyn ReadAt>> {
     part(source, std::iter::once(skipped.min(size)..size))
 }
 
-/// Returns the first `most` bytes of a source, or all bytes if the source is smaller.
-pub(crate) fn front(source: &dyn ReadAt, most: u64) -> Result<Vec<u8>> {
-    let len = usize::try_from(source.size()?.min(most)).unwrap_or(usize::MAX);
-    let mut bytes = vec![0; len];
-    source.read_exact_at(0, &mut bytes)?;
-    Ok(bytes)
-}
-
 /// Decompresses a source to a temporary file, and returns the file.
 fn decompressed(source: &dyn ReadAt, codec: Codec) -> Result<std::fs::File> {
     let mut file = tempfile::tempfile()?;
-    let stored = Sequence { source, at: 0 };
+    let stored = PositionReader::new(source);
     std::io::copy(&mut codec.reader(stored)?, &mut file).map_err(|error| {
         let message = format!("it can't be decompressed with {}: {error}", codec.name());
         Error::new(ErrorKind::InvalidMessage, message)
     })?;
     Ok(file)
-}
-
-/// A sequential reader of a source, from its beginning.
-struct Sequence<'a> {
-    source: &'a dyn ReadAt,
-    at: u64,
-}
-
-impl Read for Sequence<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let len = self.source.read_at(self.at, buf)?;
-        self.at += len as u64;
-        Ok(len)
-    }
 }

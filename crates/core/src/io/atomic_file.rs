@@ -12,8 +12,12 @@ use super::file_at::FileAt;
 pub use super::file_at::WRITE_LEN;
 #[doc(hidden)]
 pub use super::folder_lock::FolderLock;
+#[doc(hidden)]
+pub use super::open::open_regular;
 pub use super::synced::{sync_folder, warn_unless_synced};
-use super::target::{already_exists, check_name, folder, written_through};
+#[doc(hidden)]
+pub use super::target::folder;
+use super::target::{already_exists, check_name, written_through};
 pub use super::target::{
     at_target, check_folder, check_replaceable, check_space, names_folder, same_file,
 };

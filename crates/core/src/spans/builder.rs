@@ -1,6 +1,6 @@
 //! A builder of a message of spans.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -13,6 +13,7 @@ use super::checks::Checks;
 use super::files::{Files, Origin};
 use super::list_builder::check_size;
 use super::{DEFAULT_MAX_OPEN_FILES, Mark, SourceId, SpanListBuilder, Spans};
+use crate::io::open_regular;
 use crate::progress::Progress;
 use crate::wire::{FieldNumber, WireType, encode_varint, tag};
 use crate::{Error, ErrorKind, Result};
@@ -60,14 +61,7 @@ impl SpansBuilder {
     pub fn open(&mut self, path: impl Into<PathBuf>) -> Result<SourceId> {
         let path = path.into();
         let opened = path.clone();
-        self.open_with(path, move || {
-            // Checked before opening, since opening a named pipe waits for a writer.
-            if fs::metadata(&opened)?.is_file() {
-                File::open(&opened)
-            } else {
-                Err(io::Error::other("not a regular file"))
-            }
-        })
+        self.open_with(path, move || open_regular(&opened))
     }
 
     /// Adds a regular file, which `open` opens, as a source of spans. Used for files whose paths

@@ -76,6 +76,24 @@ pub fn copy_range<S: ReadAt + ?Sized, W: Write + ?Sized>(
     })
 }
 
+/// Returns the first bytes of a source: `most` of them, or all if the source is shorter.
+///
+/// ```
+/// assert_eq!(proto_splitter_core::spans::first_bytes(b"bytes", 2)?, b"by");
+/// assert_eq!(proto_splitter_core::spans::first_bytes(b"bytes", 9)?, b"bytes");
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+pub fn first_bytes<S: ReadAt + ?Sized>(source: &S, most: u64) -> Result<Vec<u8>> {
+    let len = usize::try_from(source.size()?.min(most)).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; len];
+    source.read_exact_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// Reads a source to its end and discards the bytes. A source that verifies the bytes it returns
 /// thus verifies all its bytes. Returns the source's size in bytes.
 ///

@@ -21,7 +21,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use proto_splitter_core::atomic::{AtomicFile, FolderLock, MadeFrom, warn_unless_synced};
+use proto_splitter_core::atomic::{AtomicFile, FolderLock, MadeFrom, folder, warn_unless_synced};
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{Error, Result};
 
@@ -229,8 +229,7 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
 /// Removes data files with interim names, from this run and from earlier ones that were killed.
 /// Files in `keep`, and files from which the new model was made, are excluded.
 fn remove_interim(target: &Path, keep: &[&Path], made_from: &MadeFrom) {
-    let folder = target.parent().filter(|folder| *folder != Path::new(""));
-    let entries = fs::read_dir(folder.unwrap_or(Path::new(".")));
+    let entries = fs::read_dir(folder(target));
     for entry in entries.into_iter().flatten().flatten() {
         let path = target.with_file_name(entry.file_name());
         let goes = ending_of(&path).is_some() && is_own(&path, target);

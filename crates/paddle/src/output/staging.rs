@@ -5,7 +5,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use proto_splitter_core::atomic::{MadeFrom, TemporaryFolder, check_folder, create_new};
+use proto_splitter_core::atomic::{
+    MadeFrom, TemporaryFolder, check_folder, create_new, folder as folder_of, sync_folder,
+};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::model::{rivals, separate_path};
@@ -150,8 +152,7 @@ impl Staging {
                 }
                 fs::rename(folder.path(), &target)?;
             }
-            let beside = target.parent().filter(|parent| *parent != Path::new(""));
-            sync_folder(beside.unwrap_or(Path::new(".")))
+            sync_folder(folder_of(&target))
         };
         commit().map_err(|error| Error::from(error).in_file(&target))?;
         if !is_merged {
@@ -161,14 +162,4 @@ impl Staging {
         files.rotate_right(usize::from(last.is_some()));
         Ok(files.iter().map(|file| target.join(file)).collect())
     }
-}
-
-#[cfg(unix)]
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
-#[cfg(not(unix))]
-fn sync_folder(_folder: &Path) -> io::Result<()> {
-    Ok(())
 }

@@ -2,11 +2,10 @@
 //! are zip archives of SDNB files.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use proto_splitter_core::atomic::open_regular;
 use record_file::ReadAt;
 
 use super::{classic, not_convertible};
@@ -77,15 +76,6 @@ pub(super) fn read_files(
     let mut content = convert(parts, &mut budget)?;
     content.files = paths.into_iter().filter(|shard| shard != path).collect();
     Ok(content)
-}
-
-/// Opens a regular file.
-fn open_regular(path: &Path) -> io::Result<File> {
-    // Checked before opening, since opening a named pipe waits for a writer.
-    if fs::metadata(path)?.is_file() {
-        return File::open(path);
-    }
-    Err(io::Error::other("not a regular file"))
 }
 
 /// Reads an SDZ file.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::atomic::{
-    FolderLock, TemporaryFolder, check_folder, discard, discard_detached, has_detached,
+    FolderLock, TemporaryFolder, check_folder, discard, discard_detached, folder, has_detached,
     warn_unless_synced,
 };
 use proto_splitter_core::container::ChunkedFile;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::copy::{check_outside, copy_folder};
 use super::options::SaveOptions;
 use super::outcome::{FingerprintOutcome, update_fingerprint};
-use super::swap::{aside, parent};
+use super::swap::aside;
 use super::variables::check_variables;
 use super::{MODEL_STEM, ModelForm, model_path};
 
@@ -136,7 +136,7 @@ fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
         fs::canonicalize(to)?
     } else {
         match to.file_name() {
-            Some(name) => fs::canonicalize(parent(to))?.join(name),
+            Some(name) => fs::canonicalize(folder(to))?.join(name),
             None => return refuse(ErrorKind::InvalidConfig, "the path names no new folder"),
         }
     };

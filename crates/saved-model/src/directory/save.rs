@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use proto_splitter_core::atomic::{AtomicFile, MadeFrom, at_target};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom, at_target, folder};
 use proto_splitter_core::merge::{Merger, ReadOptions};
 use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::split::SplitExt;
@@ -13,7 +13,6 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use super::options::{MAX_PLAIN_SIZE, SaveOptions, TargetForm};
 use super::outcome::{FingerprintOutcome, update_fingerprint};
 use super::rebuild::rebuild_except;
-use super::swap::parent;
 use super::{MODEL_STEM, ModelForm, SavedModelDir, model_path};
 use crate::fingerprint::descriptor;
 use crate::{SAVED_MODEL, SavedModelSplitter};
@@ -86,7 +85,7 @@ impl SavedModelDir {
     ) -> Result<Saved> {
         let form = self.resolve(form)?;
         let fill = |prefix: &Path| {
-            let written = self.write_model(parent(prefix), form, options);
+            let written = self.write_model(folder(prefix), form, options);
             written.map(|()| form)
         };
         let rebuilt = rebuild_except(self.path(), to.as_ref(), except, options, fill)?;

@@ -4,19 +4,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub(super) fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    }
-}
+use proto_splitter_core::atomic::folder;
 
 /// Returns the path to which the folder `to` is temporarily moved when it is replaced in two steps.
 pub(super) fn aside(to: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".protosplit-");
     name.push(to.file_name().unwrap_or_default());
     name.push(".old");
-    parent(to).join(name)
+    folder(to).join(name)
 }
 
 /// Returns the path to which an interrupted replacement moved `folder`; `None` if `folder` exists

@@ -1,6 +1,6 @@
 //! The source of a split: a message in memory, in a file, or in another random-access source.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use record_file::ReadAt;
 
 use super::page_cache::PageCache;
 use super::segmented_input::SegmentedInput;
-use crate::io::{MadeFrom, Stamp};
+use crate::io::{MadeFrom, Stamp, open_regular};
 use crate::spans::Spans;
 use crate::wire::SourceInput;
 use crate::{Error, ErrorKind, Result};
@@ -119,14 +119,9 @@ impl Source {
     /// [`ErrorKind::Io`] if the file can't be opened or is not a regular file.
     pub fn open(path: impl AsRef<Path>, descriptor: MessageDescriptor) -> Result<Source> {
         let path = path.as_ref();
-        let open = || -> std::io::Result<Source> {
-            // Checked before opening, since opening a named pipe waits for a writer.
-            if !fs::metadata(path)?.is_file() {
-                return Err(std::io::Error::other("not a regular file"));
-            }
-            Source::of_opened(File::open(path)?, path, descriptor)
-        };
-        open().map_err(|error| Error::from(error).in_file(path))
+        let opened = open_regular(path);
+        let opened = opened.and_then(|file| Source::of_opened(file, path, descriptor));
+        opened.map_err(|error| Error::from(error).in_file(path))
     }
 
     /// Creates a source from an open file that contains a serialized message. `path` is the file's
