@@ -40,7 +40,7 @@ pub use dtype::DType;
 pub use elements::{ElementForm, write_elements};
 pub use find::{MAX_LIST_MEMORY, PlacedTensor, tensors_in};
 pub(crate) use find::{leading, placed_tensors_in};
-pub use info::{ByteOrder, Location, TensorInfo};
+pub use info::{ByteOrder, Location, TensorInfo, element_count};
 pub use name_budget::NameBudget;
 pub use read_many::{read_many, read_many_into};
 pub use reader::{TensorReader, read_bytes};

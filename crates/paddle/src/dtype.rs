@@ -1,6 +1,7 @@
 //! Data types of tensors. They are values of the enum `VarType.Type`, whose other values are kinds
 //! of variables.
 
+use proto_splitter_core::tensor::element_count;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::proto::framework::var_type::Type;
@@ -46,12 +47,8 @@ pub(crate) fn element_type(number: i64) -> Result<(Type, u64)> {
 /// Returns the size in bytes of a tensor with these dims, whose elements have `element` bytes.
 /// Returns `None` if the size doesn't fit in a signed 64-bit number.
 pub(crate) fn data_size(dims: &[u64], element: u64) -> Option<u64> {
-    if dims.contains(&0) {
-        return Some(0);
-    }
-    dims.iter()
-        .try_fold(element, |size, &dim| size.checked_mul(dim))
-        .filter(|&size| i64::try_from(size).is_ok())
+    let size = element_count(dims)?.checked_mul(element)?;
+    i64::try_from(size).is_ok().then_some(size)
 }
 
 #[cfg(test)]

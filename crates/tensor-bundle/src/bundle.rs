@@ -5,14 +5,16 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use proto_splitter_core::atomic::open_regular;
+use proto_splitter_core::tensor::element_count;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::DataType;
 use record_file::ReadAt;
 
 pub use crate::data::BundleReader;
 use crate::data::{CheckedSpan, Seen};
-use crate::dtype::{dtype_name, element_size, elements};
-use crate::files::{data_path, index_path, open_regular, prefix_of};
+use crate::dtype::{dtype_name, element_size};
+use crate::files::{data_path, index_path, prefix_of};
 use crate::index::{Index, Span, Tensor, TensorLocation};
 use crate::strings::strings;
 
@@ -110,7 +112,7 @@ impl Bundle {
                 Some(_) => Seen::numbers(span),
                 None => {
                     let is_strings = tensor.dtype() == DataType::DtString;
-                    let count = elements(tensor.shape()).unwrap_or(u64::MAX);
+                    let count = element_count(tensor.shape()).unwrap_or(u64::MAX);
                     Seen::elements(span, is_strings, count)
                 }
             };
@@ -167,7 +169,8 @@ impl Bundle {
     /// The errors of [`read`](Self::read); [`ErrorKind::InvalidConfig`] if the elements aren't
     /// strings.
     pub fn read_strings(&self, tensor: &Tensor) -> Result<Vec<Vec<u8>>> {
-        let (DataType::DtString, Some(count)) = (tensor.dtype(), elements(tensor.shape())) else {
+        let (DataType::DtString, Some(count)) = (tensor.dtype(), element_count(tensor.shape()))
+        else {
             let message = format!(
                 "the tensor is of type {}, and has no strings",
                 dtype_name(tensor.dtype())

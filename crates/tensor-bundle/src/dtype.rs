@@ -1,5 +1,6 @@
 //! Names and sizes of the element types of tensors.
 
+use proto_splitter_core::tensor::element_count;
 use proto_splitter_graph_def::proto::DataType;
 
 /// Returns the size of an element in a bundle, in bytes; `None` for types without a fixed size, and
@@ -41,22 +42,10 @@ pub fn dtype_name(dtype: DataType) -> String {
     name.strip_prefix("DT_").unwrap_or(name).to_lowercase()
 }
 
-/// Returns the number of elements in a tensor with this shape; `None` if the number overflows 64
-/// bits.
-pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
-    // If one dimension is 0, the tensor is empty, whatever the size of the other dimensions.
-    if shape.contains(&0) {
-        return Some(0);
-    }
-    shape
-        .iter()
-        .try_fold(1u64, |all, dim| all.checked_mul(*dim))
-}
-
 /// Returns the size of a tensor with this type and shape, in bytes; `None` if its elements have no
 /// fixed size, or the size overflows 64 bits.
 pub(crate) fn tensor_size(dtype: DataType, shape: &[u64]) -> Option<u64> {
-    elements(shape)?.checked_mul(element_size(dtype)?)
+    element_count(shape)?.checked_mul(element_size(dtype)?)
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! Names of a bundle's files, and opening them.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 
 fn with_suffix(prefix: &Path, suffix: &str) -> PathBuf {
@@ -59,13 +57,4 @@ pub fn prefix_of(path: &Path) -> Option<PathBuf> {
         }
     };
     (!stem.is_empty()).then(|| path.with_file_name(stem))
-}
-
-/// Opens a regular file.
-pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    // Checked before opening, since opening a named pipe waits for a writer.
-    if fs::metadata(path)?.is_file() {
-        return File::open(path);
-    }
-    Err(io::Error::other("not a regular file"))
 }

@@ -124,10 +124,7 @@ fn info(bundle: &Bundle, tensor: &Tensor) -> TensorInfo {
 /// Converts a TensorFlow data type to a [`DType`], using the element types in `TENSOR`, the rule
 /// for tensors in graphs.
 fn dtype(of: DataType) -> DType {
-    let number = i32::from(of);
-    let known = TENSOR
-        .elements
-        .iter()
-        .find(|rule| i32::try_from(rule.number) == Ok(number));
-    known.map_or(DType::Unknown(number.into()), |rule| rule.dtype)
+    let number = i64::from(i32::from(of));
+    let known = TENSOR.element(number.cast_unsigned());
+    known.map_or(DType::Unknown(number), |rule| rule.dtype)
 }

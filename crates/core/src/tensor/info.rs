@@ -96,8 +96,7 @@ impl TensorInfo {
     /// the shape. The size is 0 if it doesn't follow from these, or doesn't fit in 64 bits. To set
     /// a different size, call [`sized`](Self::sized).
     pub fn new(name: impl Into<String>, dtype: DType, shape: Vec<u64>) -> TensorInfo {
-        let elements = elements(&shape);
-        let bytes = elements.and_then(|elements| dtype.packed_bytes(elements));
+        let bytes = element_count(&shape).and_then(|elements| dtype.packed_bytes(elements));
         TensorInfo {
             name: name.into(),
             dtype,
@@ -131,7 +130,7 @@ impl TensorInfo {
 
     /// Returns the number of elements; `None` if it doesn't fit in 64 bits.
     pub fn elements(&self) -> Option<u64> {
-        elements(&self.shape)
+        element_count(&self.shape)
     }
 
     /// Returns true if several elements of less than 8 bits share a byte.
@@ -152,7 +151,15 @@ impl fmt::Display for TensorInfo {
     }
 }
 
-fn elements(shape: &[u64]) -> Option<u64> {
+/// Returns the number of elements in a tensor of this shape; `None` if it doesn't fit in 64 bits.
+///
+/// ```
+/// use proto_splitter_core::tensor::element_count;
+///
+/// assert_eq!((element_count(&[]), element_count(&[2, 3])), (Some(1), Some(6)));
+/// assert_eq!((element_count(&[u64::MAX, 0, 2]), element_count(&[u64::MAX, 2])), (Some(0), None));
+/// ```
+pub fn element_count(shape: &[u64]) -> Option<u64> {
     // If any dimension is 0, there are no elements, even if the product of the others overflows.
     if shape.contains(&0) {
         return Some(0);

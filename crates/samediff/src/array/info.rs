@@ -1,5 +1,7 @@
 //! Descriptions of arrays: type, shape, and the order of elements and bytes.
 
+use proto_splitter_core::tensor::element_count;
+
 use crate::data_type::TYPE_BITS;
 use crate::{Error, ErrorKind, Nd4jType, Result};
 
@@ -98,7 +100,7 @@ impl ArrayInfo {
             )));
         }
         let width = dtype.width().unwrap_or(1);
-        let count = count(&shape).filter(|count| {
+        let count = element_count(&shape).filter(|count| {
             let bytes = count.checked_mul(width.into());
             bytes.is_some_and(|bytes| i64::try_from(bytes).is_ok())
         });
@@ -324,15 +326,6 @@ impl ArrayInfo {
             Ok(())
         }
     }
-}
-
-fn count(shape: &[u64]) -> Option<u64> {
-    if shape.contains(&0) {
-        return Some(0);
-    }
-    shape
-        .iter()
-        .try_fold(1_u64, |count, &dim| count.checked_mul(dim))
 }
 
 #[cold]
