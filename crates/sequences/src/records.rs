@@ -410,13 +410,7 @@ impl Records {
 
     fn read_decoded(&self, decoded: &Decoded, skip: u64, buf: &mut [u8]) -> io::Result<usize> {
         match decoded {
-            Decoded::Memory { data, .. } => {
-                let rest = data.get(usize::try_from(skip).unwrap_or(usize::MAX)..);
-                let rest = rest.unwrap_or_default();
-                let len = rest.len().min(buf.len());
-                buf[..len].copy_from_slice(&rest[..len]);
-                Ok(len)
-            }
+            Decoded::Memory { data, .. } => data.read_at(skip, buf),
             Decoded::Spilled(at, len) => {
                 let left = usize::try_from(len.saturating_sub(skip)).unwrap_or(usize::MAX);
                 let len = left.min(buf.len());

@@ -225,26 +225,17 @@ impl ReadAt for Sequence {
         let left = usize::try_from(next.start - offset).unwrap_or(usize::MAX);
         let len = left.min(buf.len());
         let buf = &mut buf[..len];
-        let copy = |bytes: &[u8], buf: &mut [u8]| {
-            let from = usize::try_from(skip)
-                .ok()
-                .and_then(|skip| bytes.get(skip..));
-            let from = from.unwrap_or_default();
-            let len = from.len().min(buf.len());
-            buf[..len].copy_from_slice(&from[..len]);
-            len
-        };
         if next.first - group.first > 1 {
             let size = next.start - group.start;
             let small = self
                 .recent
                 .get_or_make(index, size, || self.small(index, group, next))?;
-            return Ok(copy(&small.0, buf));
+            return small.0.read_at(skip, buf);
         }
         let front = self.front(group, next);
         match skip.checked_sub(front.len() as u64) {
             Some(skip) => self.read_source(group.at + skip, buf).map(|()| len),
-            None => Ok(copy(&front, buf)),
+            None => front.read_at(skip, buf),
         }
     }
 

@@ -12,7 +12,7 @@ use super::swapped::Swapped;
 use super::transposed::Transposed;
 use crate::fb::schema::samediff::{self, flat_array};
 use crate::fb::{self, Budget, MAX_BUFFER_LEN, Object, Span, Unknown, Value};
-use crate::zip::{Archive, EntryIndex, StoredEntry};
+use crate::zip::{Archive, EntryIndex, Section, StoredEntry};
 use crate::{Error, ErrorKind, Nd4jType, Result};
 
 /// Alignment of an array's data in its file: 64 bytes. The archive aligns the file likewise.
@@ -179,11 +179,9 @@ impl Array {
     pub fn bytes(&self) -> Result<ArrayElements> {
         let span = self.span();
         let inner: Box<dyn Read + Send> = match &self.data {
-            Data::Positioned(span, source) => Box::new(Positioned {
-                source: Arc::clone(source),
-                at: span.offset,
-                left: span.len,
-            }),
+            Data::Positioned(span, source) => {
+                Box::new(Section::new(Arc::clone(source), span.offset, span.len))
+            }
             Data::Stored(span, entry) => Box::new(entry.stream().within(span.offset, span.len)?),
             Data::Deflated(span, archive, index) => {
                 let stream = archive.stream(*index)?;
@@ -382,31 +380,6 @@ impl Read for ArrayElements {
     }
 }
 
-/// A stream of a byte range of a source.
-struct Positioned {
-    source: Arc<dyn ReadAt>,
-    at: u64,
-    left: u64,
-}
-
-impl Read for Positioned {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let len = usize::try_from(self.left)
-            .unwrap_or(usize::MAX)
-            .min(buf.len());
-        if len == 0 {
-            return Ok(0);
-        }
-        let read = self.source.read_at(self.at, &mut buf[..len])?;
-        if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        self.at += read as u64;
-        self.left -= read as u64;
-        Ok(read)
-    }
-}
-
 /// The first bytes of a longer stream. A read that starts after them fails.
 struct Prefix {
     bytes: Vec<u8>,
@@ -418,17 +391,11 @@ impl ReadAt for Prefix {
         if offset >= self.len {
             return Ok(0);
         }
-        let at = usize::try_from(offset).unwrap_or(usize::MAX);
-        match self.bytes.get(at..) {
-            Some(rest) if !rest.is_empty() => {
-                let len = rest.len().min(buf.len());
-                buf[..len].copy_from_slice(&rest[..len]);
-                Ok(len)
-            }
-            _ => Err(io::Error::other(
-                "the read extends beyond the inflated part",
-            )),
+        if offset >= self.bytes.len() as u64 {
+            let message = "the read extends beyond the inflated part";
+            return Err(io::Error::other(message));
         }
+        self.bytes.read_at(offset, buf)
     }
 
     fn size(&self) -> io::Result<u64> {

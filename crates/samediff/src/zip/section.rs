@@ -18,7 +18,7 @@ pub(crate) struct Section<S = Arc<dyn ReadAt>> {
 }
 
 impl<S> Section<S> {
-    pub(super) fn new(source: S, start: u64, len: u64) -> Section<S> {
+    pub(crate) fn new(source: S, start: u64, len: u64) -> Section<S> {
         Section {
             source,
             start,
@@ -39,17 +39,10 @@ impl<S: ReadAt> ReadAt for Section<S> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let left = self.len.saturating_sub(offset);
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
-        let known = usize::try_from(offset)
-            .ok()
-            .and_then(|at| self.head.get(at..));
-        match known {
-            Some(known) if !known.is_empty() => {
-                let len = len.min(known.len());
-                buf[..len].copy_from_slice(&known[..len]);
-                Ok(len)
-            }
-            _ if len == 0 => Ok(0),
-            _ => self.source.read_at(self.start + offset, &mut buf[..len]),
+        let buf = &mut buf[..len];
+        match self.head.read_at(offset, buf)? {
+            0 if len > 0 => self.source.read_at(self.start + offset, buf),
+            known => Ok(known),
         }
     }
 

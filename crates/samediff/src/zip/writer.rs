@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flate2::write::DeflateDecoder;
 use proto_splitter_core::atomic::FailsOnce;
-use record_file::ReadAt;
+use record_file::{PositionReader, ReadAt};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
@@ -42,7 +42,7 @@ pub(crate) struct ArchiveWriter<W: Write + Seek> {
     zip: ZipWriter<FailsOnce<BufWriter<W>>>,
     compression: ZipCompression,
     /// Archives from which deflated entries are copied, each also opened with the crate `zip`.
-    sources: Vec<(Archive, ZipArchive<Cursor>)>,
+    sources: Vec<(Archive, ZipArchive<Tapped>)>,
     /// The observer of the entry that is being copied from one of the `sources`; `None` if no entry
     /// is being copied.
     tap: Rc<RefCell<Option<Tap>>>,
@@ -117,8 +117,10 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         let at = match known {
             Some(at) => at,
             None => {
-                let cursor = Cursor::new(archive.source(), Rc::clone(&self.tap));
-                let opened = ZipArchive::new(cursor)?;
+                let opened = ZipArchive::new(Tapped {
+                    archive: PositionReader::new(Arc::clone(archive.source())),
+                    tap: Rc::clone(&self.tap),
+                })?;
                 self.sources.push((archive.clone(), opened));
                 self.sources.len() - 1
             }
@@ -228,41 +230,24 @@ impl Write for Sink {
 }
 
 /// A source archive as a reader with a position, which the crate `zip` requires.
-struct Cursor {
-    source: Arc<dyn ReadAt>,
-    at: u64,
+struct Tapped {
+    archive: PositionReader<Arc<dyn ReadAt>>,
     tap: Rc<RefCell<Option<Tap>>>,
 }
 
-impl Cursor {
-    fn new(source: &Arc<dyn ReadAt>, tap: Rc<RefCell<Option<Tap>>>) -> Cursor {
-        Cursor {
-            source: Arc::clone(source),
-            at: 0,
-            tap,
-        }
-    }
-}
-
-impl Read for Cursor {
+impl Read for Tapped {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let read = self.source.read_at(self.at, buf)?;
+        let at = self.archive.stream_position()?;
+        let read = self.archive.read(buf)?;
         if let Some(tap) = &mut *self.tap.borrow_mut() {
-            tap.see(self.at, &buf[..read])?;
+            tap.see(at, &buf[..read])?;
         }
-        self.at += read as u64;
         Ok(read)
     }
 }
 
-impl Seek for Cursor {
+impl Seek for Tapped {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let target = match to {
-            SeekFrom::Start(at) => Some(at),
-            SeekFrom::Current(by) => self.at.checked_add_signed(by),
-            SeekFrom::End(by) => self.source.size()?.checked_add_signed(by),
-        };
-        self.at = target.ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(self.at)
+        self.archive.seek(to)
     }
 }
