@@ -6,6 +6,7 @@ mod safetensors;
 mod sdnb;
 
 use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,10 +16,14 @@ pub(crate) use safetensors::header_len as safetensors_header;
 pub use safetensors::write_safetensors;
 pub(crate) use sdnb::MAGIC as SDNB_MAGIC;
 
+use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::progress::Meter;
 use record_file::ReadAt;
 
 use crate::limits::SameDiffLimits;
-use crate::{Error, ErrorKind, ModelOptions, Result, TagContent};
+use crate::{
+    ArrayElements, Error, ErrorKind, ModelOptions, Result, SameDiffWriteOptions, TagContent,
+};
 
 /// First bytes of a zip archive that has at least one entry.
 pub(crate) const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
@@ -86,6 +91,46 @@ fn import_any(file: Arc<dyn ReadAt>, path: &Path, limits: &SameDiffLimits) -> Re
     };
     content.files.insert(0, path.to_owned());
     Ok(content)
+}
+
+/// A file that is being written.
+struct Output<'a> {
+    file: BufWriter<Box<dyn Write + 'a>>,
+    meter: Meter,
+    buf: Vec<u8>,
+}
+
+impl Output<'_> {
+    /// Writes the data of an array.
+    fn put(&mut self, data: ArrayElements) -> Result<()> {
+        let Output { file, meter, buf } = self;
+        data.for_each_piece(buf, |piece| {
+            meter.advance(piece.len() as u64)?;
+            Ok(file.write_all(piece)?)
+        })
+    }
+}
+
+/// Writes a file atomically, and returns its size in bytes, which `fill` returns. `total` is the
+/// number of bytes to write, for the progress.
+fn write_file(
+    path: &Path,
+    options: &SameDiffWriteOptions,
+    total: u64,
+    fill: impl FnOnce(&mut Output<'_>) -> Result<u64>,
+) -> Result<u64> {
+    let file = AtomicFile::create(path, &options.made_from, options.force)?;
+    let sink: Box<dyn Write + '_> = Box::new(file.writer_at(0));
+    let mut output = Output {
+        file: BufWriter::with_capacity(1 << 20, sink),
+        meter: options.progress.meter(total),
+        buf: vec![0; 1 << 20],
+    };
+    let size = fill(&mut output)?;
+    output.file.flush()?;
+    drop(output);
+    file.commit()?;
+    Ok(size)
 }
 
 #[cold]

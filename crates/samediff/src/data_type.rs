@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use proto_splitter_core::tensor::DType;
+
 use crate::{Error, ErrorKind, Result};
 
 /// The type of an array's elements.
@@ -52,40 +54,41 @@ struct Row {
     dtype: Nd4jType,
     code: i8,
     name: &'static str,
-    /// Size of an element, in bytes; `None` for strings.
-    width: Option<u8>,
+    /// The same type in the headers of tensors.
+    tensor: DType,
     /// Bits that represent the type in an array's shape information.
     extras: i64,
 }
 
 const UNSIGNED: i64 = 1 << 23;
 
-const fn row(dtype: Nd4jType, code: i8, name: &'static str, width: u8, extras: i64) -> Row {
+const fn row(dtype: Nd4jType, code: i8, name: &'static str, tensor: DType, extras: i64) -> Row {
     Row {
         dtype,
         code,
         name,
-        width: if width == 0 { None } else { Some(width) },
+        tensor,
         extras,
     }
 }
 
 /// Properties of each type, in the order of [`Nd4jType`]'s variants.
+#[rustfmt::skip]
 const ROWS: [Row; 14] = [
-    row(Nd4jType::Bool, 1, "BOOL", 1, 1 << 19),
-    row(Nd4jType::Half, 3, "HALF", 2, 1 << 12),
-    row(Nd4jType::BFloat16, 17, "BFLOAT16", 2, 1 << 11),
-    row(Nd4jType::Float, 5, "FLOAT", 4, 1 << 13),
-    row(Nd4jType::Double, 6, "DOUBLE", 8, 1 << 14),
-    row(Nd4jType::Int8, 7, "INT8", 1, 1 << 15),
-    row(Nd4jType::Int16, 8, "INT16", 2, 1 << 16),
-    row(Nd4jType::Int32, 9, "INT32", 4, 1 << 17),
-    row(Nd4jType::Int64, 10, "INT64", 8, 1 << 18),
-    row(Nd4jType::UInt8, 11, "UINT8", 1, 1 << 15 | UNSIGNED),
-    row(Nd4jType::UInt16, 12, "UINT16", 2, 1 << 16 | UNSIGNED),
-    row(Nd4jType::UInt32, 13, "UINT32", 4, 1 << 17 | UNSIGNED),
-    row(Nd4jType::UInt64, 14, "UINT64", 8, 1 << 18 | UNSIGNED),
-    row(Nd4jType::Utf8, 50, "UTF8", 0, 1 << 20),
+    row(Nd4jType::Bool, 1, "BOOL", DType::Bool, 1 << 19),
+    row(Nd4jType::Half, 3, "HALF", DType::F16, 1 << 12),
+    row(Nd4jType::BFloat16, 17, "BFLOAT16", DType::BF16, 1 << 11),
+    row(Nd4jType::Float, 5, "FLOAT", DType::F32, 1 << 13),
+    row(Nd4jType::Double, 6, "DOUBLE", DType::F64, 1 << 14),
+    row(Nd4jType::Int8, 7, "INT8", DType::I8, 1 << 15),
+    row(Nd4jType::Int16, 8, "INT16", DType::I16, 1 << 16),
+    row(Nd4jType::Int32, 9, "INT32", DType::I32, 1 << 17),
+    row(Nd4jType::Int64, 10, "INT64", DType::I64, 1 << 18),
+    row(Nd4jType::UInt8, 11, "UINT8", DType::U8, 1 << 15 | UNSIGNED),
+    row(Nd4jType::UInt16, 12, "UINT16", DType::U16, 1 << 16 | UNSIGNED),
+    row(Nd4jType::UInt32, 13, "UINT32", DType::U32, 1 << 17 | UNSIGNED),
+    row(Nd4jType::UInt64, 14, "UINT64", DType::U64, 1 << 18 | UNSIGNED),
+    row(Nd4jType::Utf8, 50, "UTF8", DType::String, 1 << 20),
 ];
 
 /// Names of the unsupported types, by code.
@@ -129,7 +132,12 @@ impl Nd4jType {
     /// Returns the size of an element in bytes; `None` for strings.
     #[must_use]
     pub fn width(self) -> Option<u8> {
-        self.row().width
+        self.row().tensor.width()?.try_into().ok()
+    }
+
+    /// Returns the same type as a type in the headers of tensors.
+    pub(crate) fn tensor_type(self) -> DType {
+        self.row().tensor
     }
 
     /// Returns the code that represents the type in files.

@@ -229,10 +229,7 @@ fn convert(
         let message = "the model is not in a file";
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     };
-    if let Some(setting) = options.get_settings().keys().find(|name| *name != TAG) {
-        let message = format!("a conversion of a SameDiff model has no setting {setting:?}");
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
-    }
+    options.check_settings(&[TAG])?;
     let tag = options.get_settings().get(TAG).map(String::as_str);
     let writing = SameDiffWriteOptions::new()
         .made_from(MadeFrom::files(opened.files()))

@@ -16,6 +16,8 @@ pub(crate) const GRAPH: &str = "graph.fb";
 pub(crate) const PARAMS: &str = "params.txt";
 pub(crate) const UPDATER: &str = "updater.txt";
 pub(crate) const TRAINING_CONFIG: &str = "trainingConfig.fb";
+/// Paths of all entries in a tag's folder except the array files, relative to that folder.
+pub(crate) const LISTS: [&str; 4] = [GRAPH, PARAMS, UPDATER, TRAINING_CONFIG];
 /// Suffix of the names of array files.
 pub(crate) const ARRAY_SUFFIX: &str = ".fb";
 
@@ -29,6 +31,9 @@ pub enum Role {
 }
 
 impl Role {
+    /// All roles.
+    pub(crate) const ALL: [Role; 2] = [Role::Parameter, Role::UpdaterState];
+
     /// Returns the name of the subfolder, in a tag's folder, that contains the arrays with this
     /// role.
     #[must_use]
@@ -51,7 +56,7 @@ impl Role {
 
 /// Returns true if the format defines an entry with this path, relative to a tag's folder.
 pub(crate) fn is_known(path: &str) -> bool {
-    [GRAPH, PARAMS, UPDATER, TRAINING_CONFIG].contains(&path) || array_id(path).is_some()
+    LISTS.contains(&path) || array_id(path).is_some()
 }
 
 /// Returns the path of an array's file, relative to the tag's folder.
@@ -63,9 +68,7 @@ pub(crate) fn array_path(role: Role, id: &str) -> String {
 /// if it isn't the path of an array file.
 pub(crate) fn array_id(path: &str) -> Option<(Role, &str)> {
     let (folder, file) = path.split_once('/')?;
-    let role = [Role::Parameter, Role::UpdaterState]
-        .into_iter()
-        .find(|role| role.folder() == folder)?;
+    let role = Role::ALL.into_iter().find(|role| role.folder() == folder)?;
     let id = file.strip_suffix(ARRAY_SUFFIX)?;
     (!id.is_empty() && !id.contains('/')).then_some((role, id))
 }

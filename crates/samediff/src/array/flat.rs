@@ -345,6 +345,21 @@ impl ArrayElements {
         Ok(bytes)
     }
 
+    /// Reads the data to its end, and passes each piece to `take`. A piece is at most as long as
+    /// `buf`.
+    pub(crate) fn for_each_piece(
+        mut self,
+        buf: &mut [u8],
+        mut take: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        loop {
+            match self.read(buf)? {
+                0 => return Ok(()),
+                len => take(&buf[..len])?,
+            }
+        }
+    }
+
     fn map(self, map: impl FnOnce(Box<dyn Read + Send>) -> Box<dyn Read + Send>) -> ArrayElements {
         ArrayElements {
             inner: map(self.inner),

@@ -1,13 +1,11 @@
 //! Writing tags as classic files.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
-use proto_splitter_core::atomic::AtomicFile;
-
-use super::{classic, not_convertible};
-use crate::array::{self, ArrayElements};
+use super::{classic, not_convertible, write_file};
+use crate::array;
 use crate::draft::SameDiffWriteOptions;
 use crate::fb::schema::flat_graph::{
     flat_array, flat_graph as slots, flat_node, flat_variable, int_pair, updater_state,
@@ -38,37 +36,24 @@ pub fn write_classic(
 ) -> Result<u64> {
     let path = path.as_ref();
     let write = || {
-        let (mut bytes, payloads) = lay_out(tag)?;
-        let file = AtomicFile::create(path, &options.made_from, options.force)?;
-        let total = payloads.last().map_or(bytes.len() as u64, |last| {
-            last.start + last.array.data_len()
-        });
-        let meter = options.progress.meter(total);
-        let mut output = BufWriter::with_capacity(1 << 20, file.writer_at(0));
-        output.write_all(&bytes)?;
+        let (bytes, payloads) = lay_out(tag)?;
         let mut at = bytes.len() as u64;
-        bytes.clear();
-        let mut buf = vec![0; 1 << 20];
-        for payload in &payloads {
-            // The length of the data is stored immediately before the data.
-            let gap = payload.start - 4 - at;
-            io::copy(&mut io::repeat(0).take(gap), &mut output)?;
-            output.write_all(&payload.len.to_le_bytes())?;
-            let mut data: ArrayElements = payload.array.little_endian()?;
-            loop {
-                let len = data.read(&mut buf)?;
-                if len == 0 {
-                    break;
-                }
-                meter.advance(len as u64)?;
-                output.write_all(&buf[..len])?;
+        let total = payloads
+            .last()
+            .map_or(at, |last| last.start + last.array.data_len());
+        write_file(path, options, total, |output| {
+            output.file.write_all(&bytes)?;
+            drop(bytes);
+            for payload in &payloads {
+                // The length of the data is stored immediately before the data.
+                let gap = payload.start - 4 - at;
+                io::copy(&mut io::repeat(0).take(gap), &mut output.file)?;
+                output.file.write_all(&payload.len.to_le_bytes())?;
+                output.put(payload.array.little_endian()?)?;
+                at = payload.start + payload.array.data_len();
             }
-            at = payload.start + payload.array.data_len();
-        }
-        output.flush()?;
-        drop(output);
-        file.commit()?;
-        Ok(at)
+            Ok(at)
+        })
     };
     write().map_err(|error: Error| error.in_file(path.display()))
 }

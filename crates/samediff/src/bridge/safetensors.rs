@@ -1,17 +1,16 @@
 //! Conversion to and from safetensors files, which contain named tensors but no graph.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use proto_splitter_core::atomic::AtomicFile;
 use proto_splitter_core::tensor::safetensors::{LEN_LEN, MAX_HEADER_LEN, METADATA, start_of_file};
 use record_file::ReadAt;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 
-use super::not_convertible;
+use super::{not_convertible, write_file};
 use crate::draft::SameDiffWriteOptions;
 use crate::fb::Value;
 use crate::fb::schema::flat_graph::flat_graph as slots;
@@ -100,44 +99,18 @@ pub(super) fn read(source: Arc<dyn ReadAt>, header_len: u64) -> Result<TagConten
 }
 
 fn dtype(dtype: Dtype) -> Result<Nd4jType> {
-    Ok(match dtype {
-        Dtype::BOOL => Nd4jType::Bool,
-        Dtype::F16 => Nd4jType::Half,
-        Dtype::BF16 => Nd4jType::BFloat16,
-        Dtype::F32 => Nd4jType::Float,
-        Dtype::F64 => Nd4jType::Double,
-        Dtype::I8 => Nd4jType::Int8,
-        Dtype::I16 => Nd4jType::Int16,
-        Dtype::I32 => Nd4jType::Int32,
-        Dtype::I64 => Nd4jType::Int64,
-        Dtype::U8 => Nd4jType::UInt8,
-        Dtype::U16 => Nd4jType::UInt16,
-        Dtype::U32 => Nd4jType::UInt32,
-        Dtype::U64 => Nd4jType::UInt64,
-        other => {
-            let message = format!("SameDiff has no type for {other}");
-            return Err(Error::new(ErrorKind::UnsupportedArray, message));
-        }
+    let name = dtype.to_string();
+    let is_same = |own: &Nd4jType| own.tensor_type().safetensors() == Some(&*name);
+    Nd4jType::ALL.into_iter().find(is_same).ok_or_else(|| {
+        let message = format!("SameDiff has no type for {dtype}");
+        Error::new(ErrorKind::UnsupportedArray, message)
     })
 }
 
 fn dtype_back(dtype: Nd4jType) -> Result<Dtype> {
-    Ok(match dtype {
-        Nd4jType::Bool => Dtype::BOOL,
-        Nd4jType::Half => Dtype::F16,
-        Nd4jType::BFloat16 => Dtype::BF16,
-        Nd4jType::Float => Dtype::F32,
-        Nd4jType::Double => Dtype::F64,
-        Nd4jType::Int8 => Dtype::I8,
-        Nd4jType::Int16 => Dtype::I16,
-        Nd4jType::Int32 => Dtype::I32,
-        Nd4jType::Int64 => Dtype::I64,
-        Nd4jType::UInt8 => Dtype::U8,
-        Nd4jType::UInt16 => Dtype::U16,
-        Nd4jType::UInt32 => Dtype::U32,
-        Nd4jType::UInt64 => Dtype::U64,
-        Nd4jType::Utf8 => return Err(not_convertible("safetensors has no string tensors")),
-    })
+    let name = dtype.tensor_type().safetensors();
+    let known = name.and_then(|name| serde_json::from_value(name.into()).ok());
+    known.ok_or_else(|| not_convertible("safetensors has no string tensors"))
 }
 
 /// Writes the parameters of a tag as a safetensors file, and returns the file's size in bytes. The
@@ -160,26 +133,13 @@ pub fn write_safetensors(
     let write = || {
         let arrays = arrays(tag)?;
         let (header, total) = header(&arrays, &said(&tag.graph()?))?;
-        let file = AtomicFile::create(path, &options.made_from, options.force)?;
-        let meter = options.progress.meter(total);
-        let mut output = BufWriter::with_capacity(1 << 20, file.writer_at(0));
-        output.write_all(&header)?;
-        let mut buf = vec![0; 1 << 20];
-        for (_, _, array) in &arrays {
-            let mut values = array.values()?;
-            loop {
-                let len = values.read(&mut buf)?;
-                if len == 0 {
-                    break;
-                }
-                meter.advance(len as u64)?;
-                output.write_all(&buf[..len])?;
+        write_file(path, options, total, |output| {
+            output.file.write_all(&header)?;
+            for (_, _, array) in &arrays {
+                output.put(array.values()?)?;
             }
-        }
-        output.flush()?;
-        drop(output);
-        file.commit()?;
-        Ok(header.len() as u64 + total)
+            Ok(header.len() as u64 + total)
+        })
     };
     write().map_err(|error: Error| error.in_file(path.display()))
 }

@@ -1,7 +1,6 @@
 //! Deduplication of equal arrays in a draft.
 
 use std::collections::HashMap;
-use std::io::Read;
 
 use super::{Content, Draft, DraftFile, FileIndex};
 use crate::array::header;
@@ -54,7 +53,7 @@ impl Draft {
             }
         }
         for tag in &mut self.tags {
-            for role in [Role::Parameter, Role::UpdaterState] {
+            for role in Role::ALL {
                 for item in tag.items_mut(role) {
                     item.files
                         .iter_mut()
@@ -71,7 +70,7 @@ impl Draft {
         let mut all = Vec::new();
         let mut seen = vec![false; self.files.len()];
         for tag in &self.tags {
-            for role in [Role::Parameter, Role::UpdaterState] {
+            for role in Role::ALL {
                 for item in tag.items(role) {
                     let new = item.files.iter();
                     all.extend(new.filter(|file| !std::mem::replace(&mut seen[file.0], true)));
@@ -107,12 +106,10 @@ fn file_len(file: &DraftFile) -> Result<u64> {
 fn checksum(array: &Array) -> Result<u32> {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&header(&array.written_info(), array.data_len())?);
-    let mut data = array.little_endian()?;
-    let mut buf = vec![0; 256 << 10];
-    loop {
-        match data.read(&mut buf)? {
-            0 => return Ok(crc.finalize()),
-            len => crc.update(&buf[..len]),
-        }
-    }
+    let data = array.little_endian()?;
+    data.for_each_piece(&mut vec![0; 256 << 10], |piece| {
+        crc.update(piece);
+        Ok(())
+    })?;
+    Ok(crc.finalize())
 }

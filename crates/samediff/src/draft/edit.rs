@@ -266,7 +266,7 @@ impl Draft {
         for tag in &mut other.tags {
             tag.identity += identities;
             tag.unreferenced.iter_mut().for_each(moved);
-            for role in [Role::Parameter, Role::UpdaterState] {
+            for role in Role::ALL {
                 for item in tag.items_mut(role) {
                     item.files.iter_mut().for_each(moved);
                 }

@@ -47,7 +47,7 @@ impl Draft {
         draft.keep_unreferenced();
         for (index, record) in model.archive().directory().files() {
             match model.place(&record.name) {
-                Some((tag, path)) if is_unknown(path) => {
+                Some((tag, path)) if !layout::is_known(path) => {
                     draft.tags[tag]
                         .others
                         .push((path.to_owned(), content(index)));
@@ -65,7 +65,7 @@ impl Draft {
     fn keep_unreferenced(&mut self) {
         let mut referenced = vec![false; self.files.len()];
         for tag in &self.tags {
-            for role in [Role::Parameter, Role::UpdaterState] {
+            for role in Role::ALL {
                 for item in tag.items(role) {
                     item.files.iter().for_each(|file| referenced[file.0] = true);
                 }
@@ -90,15 +90,4 @@ fn items(arrays: &Arrays<'_>, files: &HashMap<EntryIndex, FileIndex>) -> Vec<Ite
         files: own.iter().filter_map(find).collect(),
     });
     items.collect()
-}
-
-/// Returns true if `path`, relative to a tag's folder, isn't an entry that the format defines.
-fn is_unknown(path: &str) -> bool {
-    let lists = [
-        layout::GRAPH,
-        layout::PARAMS,
-        layout::UPDATER,
-        layout::TRAINING_CONFIG,
-    ];
-    !lists.contains(&path) && layout::array_id(path).is_none()
 }

@@ -55,7 +55,7 @@ impl<'d> Plan<'d> {
         let name = |path: &str| format!("{}/{path}", tag.tag);
         self.entries
             .push(Entry::Content(name(layout::GRAPH), &tag.graph));
-        for role in [Role::Parameter, Role::UpdaterState] {
+        for role in Role::ALL {
             for file in self.place_files(index, role) {
                 let (_, id) = &self.places[&file];
                 let path = layout::array_path(role, id);

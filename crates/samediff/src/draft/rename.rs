@@ -52,7 +52,7 @@ impl Draft {
         let at = self.position(tag)?;
         let mut graph = read_graph(&self.tags[at].graph)?;
         graph::rename_variable(&mut graph, from, to)?;
-        for role in [Role::Parameter, Role::UpdaterState] {
+        for role in Role::ALL {
             let items = self.tags[at].items(role);
             if items.iter().any(|item| item.name == from) {
                 check_name(to)?;
@@ -66,7 +66,7 @@ impl Draft {
         let bytes = graph::to_bytes(&graph)?;
         let tag = &mut self.tags[at];
         tag.graph = Content::Bytes(bytes);
-        for role in [Role::Parameter, Role::UpdaterState] {
+        for role in Role::ALL {
             let items = tag.items_mut(role).iter_mut();
             for item in items.filter(|item| item.name == from) {
                 to.clone_into(&mut item.name);

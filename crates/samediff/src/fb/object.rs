@@ -46,6 +46,16 @@ pub(crate) struct Object {
     fields: Vec<(usize, Value)>,
 }
 
+/// Evaluates to the content of an optional value of this variant; `None` if it is of another one.
+macro_rules! value_of {
+    ($value:expr, $variant:ident) => {
+        match $value {
+            Some(Value::$variant(value)) => Some(value),
+            _ => None,
+        }
+    };
+}
+
 impl Object {
     pub(crate) fn is_empty(&self) -> bool {
         self.fields.is_empty()
@@ -55,26 +65,24 @@ impl Object {
         &self.fields
     }
 
+    /// Returns the index of a field in `fields`, or the index at which to insert it.
+    fn place(&self, slot: usize) -> Result<usize, usize> {
+        self.fields.binary_search_by_key(&slot, |field| field.0)
+    }
+
     pub(crate) fn get(&self, slot: usize) -> Option<&Value> {
-        let at = self
-            .fields
-            .binary_search_by_key(&slot, |field| field.0)
-            .ok()?;
+        let at = self.place(slot).ok()?;
         Some(&self.fields[at].1)
     }
 
     pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut Value> {
-        let at = self
-            .fields
-            .binary_search_by_key(&slot, |field| field.0)
-            .ok()?;
+        let at = self.place(slot).ok()?;
         Some(&mut self.fields[at].1)
     }
 
     /// Sets a field. If the value is the default, 0, removes the field instead.
     pub(crate) fn set(&mut self, slot: usize, value: Value) {
-        let found = self.fields.binary_search_by_key(&slot, |field| field.0);
-        match (found, value.is_default()) {
+        match (self.place(slot), value.is_default()) {
             (Ok(at), true) => _ = self.fields.remove(at),
             (Ok(at), false) => self.fields[at].1 = value,
             (Err(_), true) => {}
@@ -84,25 +92,16 @@ impl Object {
 
     /// Removes a field, and returns its value.
     pub(crate) fn take(&mut self, slot: usize) -> Option<Value> {
-        let at = self
-            .fields
-            .binary_search_by_key(&slot, |field| field.0)
-            .ok()?;
+        let at = self.place(slot).ok()?;
         Some(self.fields.remove(at).1)
     }
 
     pub(crate) fn take_i8(&mut self, slot: usize) -> i8 {
-        match self.take(slot) {
-            Some(Value::I8(value)) => value,
-            _ => 0,
-        }
+        value_of!(self.take(slot), I8).unwrap_or_default()
     }
 
     pub(crate) fn take_i64(&mut self, slot: usize) -> i64 {
-        match self.take(slot) {
-            Some(Value::I64(value)) => value,
-            _ => 0,
-        }
+        value_of!(self.take(slot), I64).unwrap_or_default()
     }
 
     pub(crate) fn get_i32(&self, slot: usize) -> i32 {
@@ -113,52 +112,31 @@ impl Object {
     }
 
     pub(crate) fn take_string(&mut self, slot: usize) -> Option<String> {
-        match self.take(slot) {
-            Some(Value::String(value)) => Some(value),
-            _ => None,
-        }
+        value_of!(self.take(slot), String)
     }
 
     pub(crate) fn take_table(&mut self, slot: usize) -> Option<Object> {
-        match self.take(slot) {
-            Some(Value::Table(value)) => Some(value),
-            _ => None,
-        }
+        value_of!(self.take(slot), Table)
     }
 
     pub(crate) fn take_i8s(&mut self, slot: usize) -> Vec<i8> {
-        match self.take(slot) {
-            Some(Value::I8s(value)) => value,
-            _ => Vec::new(),
-        }
+        value_of!(self.take(slot), I8s).unwrap_or_default()
     }
 
     pub(crate) fn take_i64s(&mut self, slot: usize) -> Option<Vec<i64>> {
-        match self.take(slot) {
-            Some(Value::I64s(value)) => Some(value),
-            _ => None,
-        }
+        value_of!(self.take(slot), I64s)
     }
 
     pub(crate) fn take_f64s(&mut self, slot: usize) -> Vec<f64> {
-        match self.take(slot) {
-            Some(Value::F64s(value)) => value,
-            _ => Vec::new(),
-        }
+        value_of!(self.take(slot), F64s).unwrap_or_default()
     }
 
     pub(crate) fn take_strings(&mut self, slot: usize) -> Vec<String> {
-        match self.take(slot) {
-            Some(Value::Strings(value)) => value,
-            _ => Vec::new(),
-        }
+        value_of!(self.take(slot), Strings).unwrap_or_default()
     }
 
     pub(crate) fn take_tables(&mut self, slot: usize) -> Vec<Object> {
-        match self.take(slot) {
-            Some(Value::Tables(value)) => value,
-            _ => Vec::new(),
-        }
+        value_of!(self.take(slot), Tables).unwrap_or_default()
     }
 
     /// Sets a string field if the string isn't empty.

@@ -7,14 +7,12 @@ use std::sync::Arc;
 
 use proto_splitter_core::formats::{Archive, Checks, Entry, Verified};
 use proto_splitter_core::progress::Progress;
-use proto_splitter_core::tensor::{self, Location, NameBudget, TensorInfo, TensorReader};
+use proto_splitter_core::tensor::{Location, NameBudget, TensorInfo, TensorReader};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
 use super::properties::properties;
-use crate::{
-    Array, ArrayFile, ArrayInfo, CheckOptions, Model, Nd4jType, Role, TagContent, TagView, layout,
-};
+use crate::{Array, ArrayFile, ArrayInfo, CheckOptions, Model, Role, TagContent, TagView, layout};
 
 /// Maximum size of the parts of a tensor's name other than the tag and the variable's name, in
 /// bytes: `/updater/`, `#` and an index.
@@ -62,7 +60,7 @@ impl Tensors {
         let mut budget = NameBudget::default();
         for tag in model.tags() {
             let before = arrays.len();
-            for role in [Role::Parameter, Role::UpdaterState] {
+            for role in Role::ALL {
                 let list = match role {
                     Role::Parameter => tag.parameters()?,
                     Role::UpdaterState => tag.updater_states()?,
@@ -334,12 +332,7 @@ impl Owners {
 
     /// Adds the entries of a tag that aren't arrays.
     fn add_others(&mut self, model: &Model, tag: TagView<'_>) {
-        for path in [
-            layout::GRAPH,
-            layout::PARAMS,
-            layout::UPDATER,
-            layout::TRAINING_CONFIG,
-        ] {
+        for path in layout::LISTS {
             if let Some(index) = tag.find(path) {
                 let record = model.archive().record(index);
                 let name = format!("{}/{path}", tag.name());
@@ -379,24 +372,5 @@ fn tensor_info(name: String, array: &Array) -> TensorInfo {
     } else {
         info.shape().to_vec()
     };
-    TensorInfo::new(name, dtype(info.dtype()), shape).sized(array.data_len())
-}
-
-fn dtype(dtype: Nd4jType) -> tensor::DType {
-    match dtype {
-        Nd4jType::Bool => tensor::DType::Bool,
-        Nd4jType::Half => tensor::DType::F16,
-        Nd4jType::BFloat16 => tensor::DType::BF16,
-        Nd4jType::Float => tensor::DType::F32,
-        Nd4jType::Double => tensor::DType::F64,
-        Nd4jType::Int8 => tensor::DType::I8,
-        Nd4jType::Int16 => tensor::DType::I16,
-        Nd4jType::Int32 => tensor::DType::I32,
-        Nd4jType::Int64 => tensor::DType::I64,
-        Nd4jType::UInt8 => tensor::DType::U8,
-        Nd4jType::UInt16 => tensor::DType::U16,
-        Nd4jType::UInt32 => tensor::DType::U32,
-        Nd4jType::UInt64 => tensor::DType::U64,
-        Nd4jType::Utf8 => tensor::DType::String,
-    }
+    TensorInfo::new(name, info.dtype().tensor_type(), shape).sized(array.data_len())
 }
