@@ -1,7 +1,6 @@
 //! Reading the index of a bundle, which lists its tensors.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use prost::Message;
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -137,7 +136,7 @@ impl Index {
                     return Err(invalid("the first entry of the index is not its header"));
                 }
                 num_shards = Some(header(value)?);
-                return Ok(ControlFlow::Continue(()));
+                return Ok(());
             };
             let name = String::from_utf8_lossy(key).into_owned();
             let entry = BundleEntryProto::decode(value)
@@ -150,7 +149,7 @@ impl Index {
             } else {
                 return Err(invalid("the name is not UTF-8").at_path(name));
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         let num_shards = num_shards.ok_or_else(|| invalid("the index has no header"))?;
         check_keys_of_slices(&entries)?;

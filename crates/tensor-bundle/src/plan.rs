@@ -293,7 +293,9 @@ fn copy_piece(
     let data = &placed.tensor.data;
     read_pieces(data, start..start + len, buffer, |at, bytes| {
         crc = crc32c::crc32c_append(crc, bytes);
-        write_all_at(target.as_file(), bytes, placed.offset + at)
+        target
+            .writer_at(placed.offset + at)
+            .write_all(bytes)
             .map_err(|error| Error::from(error).in_file(target.target()))?;
         meter.advance(bytes.len() as u64)
     })
@@ -306,28 +308,4 @@ fn copy_piece(
         _ => error,
     })?;
     Ok(crc)
-}
-
-#[cfg(unix)]
-fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
-}
-
-#[cfg(windows)]
-fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let n = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
-        if n == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        bytes = &bytes[n..];
-        offset += n as u64;
-    }
-    Ok(())
-}
-
-// On WebAssembly, the standard library can't open files.
-#[cfg(not(any(unix, windows)))]
-fn write_all_at(_file: &File, _bytes: &[u8], _offset: u64) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }

@@ -1,7 +1,5 @@
 //! Reading tables.
 
-use std::ops::ControlFlow;
-
 use proto_splitter_core::wire::decode_varint;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
@@ -119,12 +117,8 @@ impl<R: ReadAt> TableReader<R> {
         }
     }
 
-    /// Calls `each` with the key and value of every entry, in ascending order of the keys. Stops
-    /// early if `each` returns [`ControlFlow::Break`].
-    pub(crate) fn for_each(
-        &self,
-        mut each: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
-    ) -> Result<()> {
+    /// Calls `each` with the key and value of every entry, in ascending order of the keys.
+    pub(crate) fn for_each(&self, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut blocks = BlockEntries::new(&self.index, self.index_offset)?;
         let mut last: Option<Vec<u8>> = None;
         let mut read_to = 0;
@@ -154,9 +148,7 @@ impl<R: ReadAt> TableReader<R> {
                 let last = last.get_or_insert_default();
                 last.clear();
                 last.extend_from_slice(key);
-                if each(key, value)?.is_break() {
-                    return Ok(());
-                }
+                each(key, value)?;
             }
         }
         Ok(())
