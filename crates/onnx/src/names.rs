@@ -42,28 +42,19 @@ pub const NAMES: [NameRule; 8] = [
 ];
 
 fn by_name(message: &mut MemberFields<'_>) -> Result<MemberName> {
-    Ok(MemberName {
-        name: message.text(&[1])?,
-        detail: None,
-    })
+    let name = message.text(&[1])?;
+    Ok(MemberName { name, detail: None })
 }
 
 fn node(node: &mut MemberFields<'_>) -> Result<MemberName> {
     let op = node.text(&[4])?;
-    let named = node.text(&[3])?.filter(|name| !name.is_empty());
-    Ok(match named {
-        Some(name) => MemberName {
-            name: Some(name),
-            detail: op,
-        },
-        None => {
-            let output = node.text(&[2])?.unwrap_or_default();
-            MemberName {
-                name: op.map(|op| format!("{op}:{output}")),
-                detail: None,
-            }
-        }
-    })
+    let name = node.text(&[3])?.filter(|name| !name.is_empty());
+    if name.is_some() {
+        return Ok(MemberName { name, detail: op });
+    }
+    let output = node.text(&[2])?.unwrap_or_default();
+    let name = op.map(|op| format!("{op}:{output}"));
+    Ok(MemberName { name, detail: None })
 }
 
 fn tensor(tensor: &mut MemberFields<'_>) -> Result<MemberName> {
@@ -72,13 +63,8 @@ fn tensor(tensor: &mut MemberFields<'_>) -> Result<MemberName> {
         .number(&[2])?
         .and_then(|number| i32::try_from(number).ok())
         .and_then(|number| DataType::try_from(number).ok());
-    let Some(data_type) = data_type else {
-        return Ok(MemberName { name, detail: None });
-    };
-    Ok(MemberName {
-        name,
-        detail: Some(type_name(data_type)),
-    })
+    let detail = data_type.map(type_name);
+    Ok(MemberName { name, detail })
 }
 
 fn sparse(sparse: &mut MemberFields<'_>) -> Result<MemberName> {
@@ -104,8 +90,6 @@ fn function(function: &mut MemberFields<'_>) -> Result<MemberName> {
         .text(&[13])?
         .filter(|overload| !overload.is_empty());
     let overload = overload.map(|overload| format!(":{overload}"));
-    Ok(MemberName {
-        name: Some(format!("{domain}::{name}{}", overload.unwrap_or_default())),
-        detail: None,
-    })
+    let name = Some(format!("{domain}::{name}{}", overload.unwrap_or_default()));
+    Ok(MemberName { name, detail: None })
 }

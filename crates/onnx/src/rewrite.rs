@@ -67,10 +67,8 @@ impl<'b> Rewriter<'b> {
     }
 
     /// Copies the remaining bytes of the model. `size` is the size of the whole model, in bytes.
-    /// Returns true if the copy contains any change.
-    pub(crate) fn finish(mut self, size: u64) -> Result<bool> {
-        self.copy_to(size)?;
-        Ok(self.is_changed)
+    pub(crate) fn finish(mut self, size: u64) -> Result<()> {
+        self.copy_to(size)
     }
 
     fn copy_to(&mut self, end: u64) -> Result<()> {

@@ -132,22 +132,15 @@ impl OnnxSource {
         found.warn_of_missing();
         let has_checksums = !found.checksums.is_empty();
         found.check_when_read(&mut builder);
-        let spans = Arc::new(builder.finish()?);
-        let source = match found.tensors + found.contexts {
-            0 => input.message(model_descriptor())?,
-            _ => Source::from_spans(Arc::clone(&spans), model_descriptor()),
-        };
-        Ok(OnnxSource {
-            // The spans are used even if there is only one, since they detect changes to the file.
-            reader: Arc::clone(&spans) as Arc<dyn ReadAt>,
-            source,
-            spans,
-            external_tensors: found.tensors,
-            external_contexts: found.contexts,
-            has_checksums,
-            outside: found.outside,
-            warnings: found.warnings,
-        })
+        // The spans are read even if there is only one, since they detect changes to the file.
+        let mut model = OnnxSource::of_spans(builder.finish()?, found.tensors, found.warnings)?;
+        if found.tensors + found.contexts == 0 {
+            model.source = input.message(model_descriptor())?;
+        }
+        model.external_contexts = found.contexts;
+        model.has_checksums = has_checksums;
+        model.outside = found.outside;
+        Ok(model)
     }
 
     /// Creates a source from spans. `external_tensors` is the number of tensors whose data comes
@@ -197,17 +190,8 @@ impl OnnxSource {
         if !is_whole {
             return Ok(None);
         }
-        let spans = Arc::new(builder.finish()?);
-        Ok(Some(OnnxSource {
-            source: Source::from_spans(Arc::clone(&spans), model_descriptor()),
-            reader,
-            spans,
-            external_tensors: 0,
-            external_contexts: 0,
-            has_checksums: false,
-            outside: Outside::default(),
-            warnings: Vec::new(),
-        }))
+        let model = OnnxSource::of_spans(builder.finish()?, 0, Vec::new())?;
+        Ok(Some(OnnxSource { reader, ..model }))
     }
 
     /// Returns the size of the message, in bytes.

@@ -199,10 +199,7 @@ impl Format for PaddleFormat {
         output: &Path,
         options: &ConvertOptions,
     ) -> Result<Converted> {
-        if let Some(name) = options.get_settings().keys().next() {
-            let message = format!("a Paddle model has no setting {name:?}");
-            return Err(Error::new(ErrorKind::InvalidConfig, message));
-        }
+        options.check_settings(&[])?;
         let arrangement = match target.name {
             "files" => Arrangement::Original,
             "combined" => Arrangement::Combined(Layout::Paddle),

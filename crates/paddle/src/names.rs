@@ -56,10 +56,8 @@ fn variable(var: &mut MemberFields<'_>) -> Result<MemberName> {
         .flatten()
         .collect::<Vec<_>>()
         .join(" ");
-    Ok(MemberName {
-        name,
-        detail: Some(detail).filter(|detail| !detail.is_empty()),
-    })
+    let detail = Some(detail).filter(|detail| !detail.is_empty());
+    Ok(MemberName { name, detail })
 }
 
 fn parameter(parameter: &mut MemberFields<'_>) -> Result<MemberName> {

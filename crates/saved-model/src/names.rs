@@ -46,16 +46,13 @@ fn object(object: &mut MemberFields<'_>) -> Result<MemberName> {
             Some(field) => of_kind.text(&[field])?,
             None => None,
         };
-        let mut detail = kind.to_owned();
+        let mut detail = Some(kind.to_owned());
         if kind == "variable"
             && let Some(variable) = type_and_shape(&mut of_kind, 1, 2)?
         {
-            detail = format!("{kind} {variable}");
+            detail = Some(format!("{kind} {variable}"));
         }
-        return Ok(MemberName {
-            name,
-            detail: Some(detail),
-        });
+        return Ok(MemberName { name, detail });
     }
     Ok(MemberName::default())
 }

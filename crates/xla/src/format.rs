@@ -56,16 +56,12 @@ const HLO_ENDING: &str = ".hlo.pb";
 /// Rules for the names of computations and instructions, for display.
 const NAMES: &[NameRule] = &[
     ("xla.HloComputationProto", |member| {
-        Ok(MemberName {
-            name: member.text(&[1])?,
-            detail: None,
-        })
+        let name = member.text(&[1])?;
+        Ok(MemberName { name, detail: None })
     }),
     ("xla.HloInstructionProto", |member| {
-        Ok(MemberName {
-            name: member.text(&[1])?,
-            detail: member.text(&[2])?,
-        })
+        let (name, detail) = (member.text(&[1])?, member.text(&[2])?);
+        Ok(MemberName { name, detail })
     }),
 ];
 
