@@ -19,8 +19,9 @@ use proto_splitter::size_tree::{TreeOptions, measure};
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::{Input, SourceInput, WireCursor, WireType};
 use proto_splitter::{GRAPH_DEF, SAVED_MODEL, member_names};
-use proto_splitter_testkit::models::{ModelSize, Parts, SparseSource, saved_model, small_node};
+use proto_splitter_testkit::models::{ModelSize, Parts, saved_model, small_node};
 use proto_splitter_testkit::scratch::scratch_folder;
+use proto_splitter_testkit::sources::Sparse;
 use proto_splitter_testkit::turns::{Contestant, in_turns};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -76,7 +77,7 @@ fn graph(nodes: u64) -> Outcome<()> {
 }
 
 fn large_model() -> Outcome<()> {
-    let source = SparseSource::new(saved_model(&LARGE));
+    let source = Sparse::from(saved_model(&LARGE));
     let size = source.size()?;
     let types = Types::of(&descriptor(SAVED_MODEL)?);
     row(

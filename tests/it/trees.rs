@@ -7,7 +7,8 @@ use proto_splitter::split::{Source, SplitExt, SplitOptions};
 use proto_splitter::view::MessageView;
 use proto_splitter::{ChunkIndex, GRAPH_DEF, SAVED_MODEL, SavedModelSplitter, member_names};
 use proto_splitter_testkit::generate::Random;
-use proto_splitter_testkit::models::{ModelSize, SparseSource, saved_model};
+use proto_splitter_testkit::models::{ModelSize, saved_model};
+use proto_splitter_testkit::sources::{Sparse, Watched};
 
 use crate::fixtures::{MODELS, data, descriptor};
 
@@ -111,17 +112,14 @@ const LARGE: ModelSize = ModelSize {
 
 #[test]
 fn large_constants_are_hopped_over() {
-    let source = SparseSource::new(saved_model(&LARGE));
+    let (source, reads) = Watched::new(Sparse::from(saved_model(&LARGE)));
     let view = MessageView::of_plain(&source, typed(SAVED_MODEL)).unwrap();
     let size = view.size(&FieldPath::root()).unwrap().unwrap();
     assert!(size > 3 << 30);
     let kept = options().min_member_size(size / 1000);
     let tree = measure(&view, &FieldPath::root(), &kept).unwrap();
-    assert!(
-        source.bytes_read() < 1 << 20,
-        "{} bytes were read",
-        source.bytes_read()
-    );
+    let read = reads.bytes();
+    assert!(read < 1 << 20, "{read} bytes were read");
     assert_eq!(tree.root.size, size);
     let graph = &tree.root.child("meta_graphs").unwrap().children[0];
     let members = &graph.child("node").unwrap().members;
@@ -138,10 +136,11 @@ fn large_constants_are_hopped_over() {
 
 #[test]
 fn without_a_type_large_constants_are_hopped_over_too() {
-    let source = SparseSource::new(saved_model(&LARGE));
+    let (source, reads) = Watched::new(Sparse::from(saved_model(&LARGE)));
     let view = MessageView::of_plain(&source, ReadOptions::new()).unwrap();
     let tree = measure(&view, &FieldPath::root(), &TreeOptions::new().top(3));
-    assert!(source.bytes_read() < 4 << 20, "{}", source.bytes_read());
+    let read = reads.bytes();
+    assert!(read < 4 << 20, "{read}");
     assert_eq!(tree.unwrap().root.child("2").unwrap().count, 1);
 }
 

@@ -1,13 +1,11 @@
 //! Models of any size, which are written piece by piece, so that only small pieces are in memory.
 
 use std::io::{self, Write};
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use proto_splitter_core::wire::put_varint;
-use record_file::ReadAt;
 
 use crate::generate::Random;
+use crate::sources::Sparse;
 
 /// A message under construction. Large tensors are stored only as the seeds that generate their
 /// bytes.
@@ -133,66 +131,15 @@ impl Parts {
     }
 }
 
-/// A source for a serialized message. The tensors read as zeros, so that the source takes little
-/// memory. The source counts the bytes that are read.
-#[derive(Debug)]
-pub struct SparseSource {
-    /// Everything except for the tensors: byte ranges of the message, each with its offset.
-    parts: Vec<(u64, Vec<u8>)>,
-    size: u64,
-    read: AtomicU64,
-}
-
-impl SparseSource {
-    /// Creates a source for this message.
-    pub fn new(message: Parts) -> Self {
-        let (mut parts, mut at) = (Vec::new(), 0);
-        for piece in message.pieces {
-            match piece {
-                Piece::Bytes(bytes) => {
-                    let start = at;
-                    at += bytes.len() as u64;
-                    parts.push((start, bytes));
-                }
-                Piece::Floats { len, .. } => at += len,
-            }
-        }
-        SparseSource {
-            parts,
-            size: at,
-            read: AtomicU64::new(0),
-        }
-    }
-
-    /// Returns the number of bytes read.
-    pub fn bytes_read(&self) -> u64 {
-        self.read.load(Ordering::Relaxed)
-    }
-}
-
-impl ReadAt for SparseSource {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        let end = self.size.min(offset.saturating_add(buf.len() as u64));
-        let len = usize::try_from(end.saturating_sub(offset)).unwrap_or(0);
-        self.read.fetch_add(len as u64, Ordering::Relaxed);
-        buf[..len].fill(0);
-        let first = self
-            .parts
-            .partition_point(|(start, bytes)| start + bytes.len() as u64 <= offset);
-        for (start, bytes) in &self.parts[first..] {
-            let both: Range<u64> = offset.max(*start)..end.min(start + bytes.len() as u64);
-            if both.is_empty() {
-                break;
-            }
-            let at = |position: u64, from: u64| usize::try_from(position - from).unwrap_or(0);
-            buf[at(both.start, offset)..at(both.end, offset)]
-                .copy_from_slice(&bytes[at(both.start, *start)..at(both.end, *start)]);
-        }
-        Ok(len)
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.size)
+/// Converts a message to a source in which the tensors read as zeros, so that it takes little
+/// memory.
+impl From<Parts> for Sparse {
+    fn from(message: Parts) -> Sparse {
+        let pieces = message.pieces.into_iter();
+        pieces.fold(Sparse::default(), |source, piece| match piece {
+            Piece::Bytes(bytes) => source.bytes(bytes),
+            Piece::Floats { len, .. } => source.zeros(len),
+        })
     }
 }
 
@@ -305,19 +252,20 @@ pub fn saved_model(size: &ModelSize) -> Parts {
 
 #[cfg(test)]
 mod tests {
+    use record_file::ReadAt;
+
     use super::*;
 
     #[test]
     fn a_sparse_source_has_the_message_with_zeros_for_tensors() {
         let model = || constant("kernel", 1, 1 << 12);
-        let (mut bytes, source) = (Vec::new(), SparseSource::new(model()));
+        let (mut bytes, source) = (Vec::new(), Sparse::from(model()));
         model().write_to(&mut bytes).unwrap();
         let tensor = bytes.len() - (1 << 12);
         let mut sparse = vec![1; bytes.len()];
         source.read_exact_at(0, &mut sparse).unwrap();
         assert_eq!(sparse[..tensor], bytes[..tensor]);
         assert!(sparse[tensor..].iter().all(|byte| *byte == 0));
-        assert_eq!(source.bytes_read(), bytes.len() as u64);
         for at in 0..bytes.len() - 8 {
             let mut some = [1; 8];
             source.read_exact_at(at as u64, &mut some).unwrap();

@@ -19,6 +19,11 @@ pub struct Watched<S> {
 pub struct Reads(Arc<Mutex<Vec<Range<u64>>>>);
 
 impl Reads {
+    /// Returns the number of bytes that were read since the previous call.
+    pub fn bytes(&self) -> u64 {
+        self.take().iter().map(|read| read.end - read.start).sum()
+    }
+
     /// Returns the byte ranges that were read since the previous call.
     pub fn take(&self) -> Vec<Range<u64>> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -149,14 +154,17 @@ impl ReadAt for Sparse {
         let end = self.size.min(offset.saturating_add(buf.len() as u64));
         let len = usize::try_from(end.saturating_sub(offset)).unwrap_or(0);
         buf[..len].fill(0);
-        for (at, bytes) in &self.parts {
+        let is_before = |part: &(u64, Vec<u8>)| part.0 + part.1.len() as u64 <= offset;
+        let first = self.parts.partition_point(is_before);
+        for (at, bytes) in &self.parts[first..] {
             let from = offset.max(*at);
             let to = end.min(at + bytes.len() as u64);
-            if from < to {
-                let index = |at: u64, start: u64| usize::try_from(at - start).unwrap_or(0);
-                buf[index(from, offset)..index(to, offset)]
-                    .copy_from_slice(&bytes[index(from, *at)..index(to, *at)]);
+            if from >= to {
+                break;
             }
+            let index = |at: u64, start: u64| usize::try_from(at - start).unwrap_or(0);
+            buf[index(from, offset)..index(to, offset)]
+                .copy_from_slice(&bytes[index(from, *at)..index(to, *at)]);
         }
         Ok(len)
     }
