@@ -7,7 +7,7 @@ mod rename;
 use std::collections::HashMap;
 
 pub(crate) use check::check;
-pub(crate) use codec::{from_bytes, optional_dtype, to_bytes};
+pub(crate) use codec::{from_bytes, optional_dtype, to_bytes, values};
 pub(crate) use rename::rename_variable;
 
 use crate::fb::Object;

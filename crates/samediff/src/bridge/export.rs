@@ -11,6 +11,7 @@ use crate::fb::schema::flat_graph::{
     flat_array, flat_graph as slots, flat_node, flat_variable, int_pair, updater_state,
 };
 use crate::fb::{self, MAX_BUFFER_LEN, Object, Unknown, Value};
+use crate::graph::values;
 use crate::{
     Arguments, Array, ArrayFile, ArrayInfo, Arrays, Error, Graph, Nd4jType, Operation, Result,
     SameDiffVariable, TagView, VarType,
@@ -195,9 +196,7 @@ impl Export {
             table.set(slots::TRAINING_CONFIG, Value::String(json));
         }
         let states = self.states(&mut table, &states)?;
-        if !states.is_empty() {
-            table.set(slots::UPDATER_STATE, Value::Tables(states));
-        }
+        table.set_list(slots::UPDATER_STATE, Value::Tables(states));
         Ok(table)
     }
 
@@ -379,46 +378,15 @@ fn write_node(operation: &Operation, id: i32, ids: &Ids<'_>) -> Object {
         .inputs
         .iter()
         .map(|name| write_id(ids.variables[&**name]));
-    let inputs: Vec<Object> = inputs.collect();
-    if !inputs.is_empty() {
-        table.set(flat_node::INPUT_PAIRED, Value::Tables(inputs));
-    }
-    let mut set = |slot, is_empty: bool, value: Value| {
-        if !is_empty {
-            table.set(slot, value);
-        }
-    };
-    let values = operation.i_args.iter().map(|argument| argument.1).collect();
-    set(
-        flat_node::EXTRA_INTEGER,
-        operation.i_args.is_empty(),
-        Value::I64s(values),
-    );
-    let values = operation.t_args.iter().map(|argument| argument.1).collect();
-    set(
-        flat_node::EXTRA_PARAMS,
-        operation.t_args.is_empty(),
-        Value::F64s(values),
-    );
-    let values = operation
-        .b_args
-        .iter()
-        .map(|argument| i8::from(argument.1))
-        .collect();
-    set(
-        flat_node::EXTRA_BOOLS,
-        operation.b_args.is_empty(),
-        Value::I8s(values),
-    );
-    let values = operation
-        .d_args
-        .iter()
-        .map(|argument| argument.1.code())
-        .collect();
-    set(
-        flat_node::EXTRA_TYPES,
-        operation.d_args.is_empty(),
-        Value::I8s(values),
-    );
+    let inputs = inputs.collect();
+    table.set_list(flat_node::INPUT_PAIRED, Value::Tables(inputs));
+    let i_args = values(&operation.i_args, |value| value);
+    table.set_list(flat_node::EXTRA_INTEGER, Value::I64s(i_args));
+    let t_args = values(&operation.t_args, |value| value);
+    table.set_list(flat_node::EXTRA_PARAMS, Value::F64s(t_args));
+    let b_args = values(&operation.b_args, i8::from);
+    table.set_list(flat_node::EXTRA_BOOLS, Value::I8s(b_args));
+    let d_args = values(&operation.d_args, Nd4jType::code);
+    table.set_list(flat_node::EXTRA_TYPES, Value::I8s(d_args));
     table
 }

@@ -376,9 +376,7 @@ fn check_shard(graph: &Object, first: &Object, number: usize) -> Result<()> {
         slots::METADATA_VALUES,
     ];
     for (slot, value) in graph.fields() {
-        let empty = matches!(value, Value::Tables(tables) if tables.is_empty())
-            || matches!(value, Value::Strings(texts) if texts.is_empty());
-        if !own.contains(slot) && !empty && first.get(*slot) != Some(value) {
+        if !own.contains(slot) && !value.is_empty() && first.get(*slot) != Some(value) {
             let field = flat_graph::FLAT_GRAPH.fields.get(*slot);
             let message = format!(
                 "shard {number} has other {} than the first shard, which would be lost",

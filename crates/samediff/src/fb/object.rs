@@ -38,6 +38,18 @@ impl Value {
     fn is_default(&self) -> bool {
         matches!(self, Value::I8(0) | Value::I32(0) | Value::I64(0))
     }
+
+    /// Returns true for a list without elements.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Value::I8s(values) => values.is_empty(),
+            Value::I64s(values) => values.is_empty(),
+            Value::F64s(values) => values.is_empty(),
+            Value::Strings(texts) => texts.is_empty(),
+            Value::Tables(tables) => tables.is_empty(),
+            _ => false,
+        }
+    }
 }
 
 /// A table: the fields that are present, sorted by slot.
@@ -146,11 +158,16 @@ impl Object {
         }
     }
 
+    /// Sets a field with a list if the list isn't empty.
+    pub(crate) fn set_list(&mut self, slot: usize, list: Value) {
+        if !list.is_empty() {
+            self.set(slot, list);
+        }
+    }
+
     /// Sets a field with a list of strings if the list isn't empty.
     pub(crate) fn set_strings(&mut self, slot: usize, texts: &[String]) {
-        if !texts.is_empty() {
-            self.set(slot, Value::Strings(texts.to_vec()));
-        }
+        self.set_list(slot, Value::Strings(texts.to_vec()));
     }
 
     /// Replaces each span in the table with the bytes in its range of `source`.

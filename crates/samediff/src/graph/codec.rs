@@ -166,54 +166,30 @@ fn write_operation(op: &Operation) -> Object {
     table.set(operation::OP_NUM, Value::I64(op.op_num));
     table.set_strings(operation::INPUTS, &op.inputs);
     table.set_strings(operation::OUTPUTS, &op.outputs);
-    set_arguments(
-        &mut table,
-        (operation::I_ARG_NAMES, operation::I_ARGS),
-        &op.i_args,
-        Value::I64s,
-        |value| value,
-    );
-    set_arguments(
-        &mut table,
-        (operation::T_ARG_NAMES, operation::T_ARGS),
-        &op.t_args,
-        Value::F64s,
-        |value| value,
-    );
-    set_arguments(
-        &mut table,
-        (operation::B_ARG_NAMES, operation::B_ARGS),
-        &op.b_args,
-        Value::I8s,
-        i8::from,
-    );
-    set_arguments(
-        &mut table,
-        (operation::D_ARG_NAMES, operation::D_ARGS),
-        &op.d_args,
-        Value::I8s,
-        Nd4jType::code,
-    );
+    table.set_strings(operation::I_ARG_NAMES, &names(&op.i_args));
+    let i_args = values(&op.i_args, |value| value);
+    table.set_list(operation::I_ARGS, Value::I64s(i_args));
+    table.set_strings(operation::T_ARG_NAMES, &names(&op.t_args));
+    let t_args = values(&op.t_args, |value| value);
+    table.set_list(operation::T_ARGS, Value::F64s(t_args));
+    table.set_strings(operation::B_ARG_NAMES, &names(&op.b_args));
+    let b_args = values(&op.b_args, i8::from);
+    table.set_list(operation::B_ARGS, Value::I8s(b_args));
+    table.set_strings(operation::D_ARG_NAMES, &names(&op.d_args));
+    let d_args = values(&op.d_args, Nd4jType::code);
+    table.set_list(operation::D_ARGS, Value::I8s(d_args));
     set_classic(&mut table, operation::CLASSIC, &op.classic);
     table
 }
 
-fn set_arguments<T: Copy, U>(
-    table: &mut Object,
-    (names, values): (usize, usize),
-    arguments: &Arguments<T>,
-    vector: fn(Vec<U>) -> Value,
-    value: fn(T) -> U,
-) {
-    if !arguments.is_empty() {
-        let all = arguments.iter().map(|(name, _)| name.clone()).collect();
-        table.set(names, Value::Strings(all));
-        let all = arguments
-            .iter()
-            .map(|&(_, argument)| value(argument))
-            .collect();
-        table.set(values, vector(all));
-    }
+fn names<T>(arguments: &Arguments<T>) -> Vec<String> {
+    arguments.iter().map(|(name, _)| name.clone()).collect()
+}
+
+/// Returns the values of arguments in the form in which a table has them.
+pub(crate) fn values<T: Copy, U>(arguments: &Arguments<T>, value: fn(T) -> U) -> Vec<U> {
+    let arguments = arguments.iter();
+    arguments.map(|&(_, argument)| value(argument)).collect()
 }
 
 fn set_classic(table: &mut Object, slot: usize, classic: &Object) {
