@@ -4,12 +4,9 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use proto_splitter_core::progress::{Meter, Progress};
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, ErrorKind, Result, threads};
 use sha2::{Digest, Sha256};
 
 use crate::statement::{Resource, to_hex};
@@ -73,7 +70,7 @@ impl ModelFiles {
             files: Vec::new(),
         };
         // Follows `root` if it is a symbolic link, since the caller specified it.
-        let metadata = fs::metadata(root).map_err(|error| at(root, error.into()))?;
+        let metadata = fs::metadata(root).map_err(|error| Error::from(error).in_file(root))?;
         if metadata.is_file() {
             found.files.push(ModelFile {
                 name: ".".to_owned(),
@@ -87,10 +84,10 @@ impl ModelFiles {
                 .files
                 .sort_by(|a, b| a.name.split('/').cmp(b.name.split('/')));
         } else {
-            return Err(at(root, refused("neither a file nor a folder")));
+            return Err(refused(root, "neither a file nor a folder"));
         }
         if found.files.is_empty() {
-            return Err(at(root, refused("there is no file to sign")));
+            return Err(refused(root, "there is no file to sign"));
         }
         Ok(found)
     }
@@ -98,29 +95,31 @@ impl ModelFiles {
     fn add_folder(&mut self, root: &Path, within: &Path, depth: usize) -> Result<()> {
         let folder = root.join(within);
         if depth > MAX_DEPTH {
-            return Err(at(&folder, refused("folders are nested more than 64 deep")));
+            return Err(refused(&folder, "folders are nested more than 64 deep"));
         }
-        for entry in fs::read_dir(&folder).map_err(|error| at(&folder, error.into()))? {
-            let entry = entry.map_err(|error| at(&folder, error.into()))?;
+        for entry in fs::read_dir(&folder).map_err(|error| Error::from(error).in_file(&folder))? {
+            let entry = entry.map_err(|error| Error::from(error).in_file(&folder))?;
             let within = within.join(entry.file_name());
             let path = entry.path();
             let name = name_of(&within)?;
             if self.ignored.contains(&name) {
                 continue;
             }
-            let metadata = entry.metadata().map_err(|error| at(&path, error.into()))?;
+            let metadata = entry
+                .metadata()
+                .map_err(|error| Error::from(error).in_file(&path))?;
             if metadata.is_dir() {
                 self.add_folder(root, &within, depth + 1)?;
             } else if metadata.is_file() {
                 let size = metadata.len();
                 self.files.push(ModelFile { name, path, size });
             } else if metadata.is_symlink() {
-                return Err(at(
+                return Err(refused(
                     &path,
-                    refused("a symbolic link, which a signature can't hold: copy the file"),
+                    "a symbolic link, which a signature can't hold: copy the file",
                 ));
             } else {
-                return Err(at(&path, refused("neither a file nor a folder")));
+                return Err(refused(&path, "neither a file nor a folder"));
             }
         }
         Ok(())
@@ -149,43 +148,12 @@ impl ModelFiles {
         let _span = tracing::debug_span!("hash", bytes).entered();
         let meter = progress.meter(bytes);
         meter.check()?;
-        let available = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let threads = threads
-            .map_or_else(available, NonZeroUsize::get)
-            .min(self.files.len());
-        let next = AtomicUsize::new(0);
-        let hashed = Mutex::new(Vec::new());
-        thread::scope(|scope| {
-            let work = || -> Result<()> {
-                while let Some((index, file)) = {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    self.files.get(index).map(|file| (index, file))
-                } {
-                    let digest =
-                        hash_file(&file.path, &meter).map_err(|error| at(&file.path, error))?;
-                    let resource = Resource::new(file.name.clone(), digest);
-                    hashed
-                        .lock()
-                        .unwrap_or_else(|poisoned| poisoned.into_inner())
-                        .push((index, resource));
-                }
-                Ok(())
-            };
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-            let mut outcome = work();
-            for other in others {
-                let ended = other
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                outcome = outcome.and(ended);
-            }
-            outcome
-        })?;
-        let mut hashed = hashed
-            .into_inner()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        hashed.sort_by_key(|(index, _)| *index);
-        Ok(hashed.into_iter().map(|(_, resource)| resource).collect())
+        threads::map(threads::count(threads), self.files.len(), |at| {
+            let file = &self.files[at];
+            let digest = hash_file(&file.path, &meter);
+            let digest = digest.map_err(|error| error.in_file(&file.path))?;
+            Ok(Resource::new(file.name.clone(), digest))
+        })
     }
 }
 
@@ -206,7 +174,7 @@ fn hash_file(path: &Path, meter: &Meter) -> Result<String> {
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).map_err(|error| at(path, error.into()))
+    std::path::absolute(path).map_err(|error| Error::from(error).in_file(path))
 }
 
 /// Returns `path` relative to `root`; `None` if it is outside. Resolves `..` and symbolic links,
@@ -233,12 +201,12 @@ fn name_of(within: &Path) -> Result<String> {
     let mut name = String::new();
     for component in within.components() {
         let Component::Normal(part) = component else {
-            return Err(at(within, refused("not a path within the model")));
+            return Err(refused(within, "not a path within the model"));
         };
         let part = part.to_str().ok_or_else(|| {
-            at(
+            refused(
                 within,
-                refused("the name is not UTF-8, which a signature can't hold"),
+                "the name is not UTF-8, which a signature can't hold",
             )
         })?;
         if !name.is_empty() {
@@ -253,10 +221,6 @@ fn name_of(within: &Path) -> Result<String> {
     })
 }
 
-fn refused(why: &str) -> Error {
-    Error::new(ErrorKind::InvalidConfig, why)
-}
-
-pub(crate) fn at(path: &Path, error: Error) -> Error {
-    error.in_file(path)
+fn refused(path: &Path, why: &str) -> Error {
+    Error::new(ErrorKind::InvalidConfig, why).in_file(path)
 }

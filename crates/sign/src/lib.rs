@@ -77,7 +77,7 @@ use crate::statement::Statement;
 /// Fails if a file can't be read, or is neither a regular file nor a folder; if the folder has a
 /// symbolic link, a name that isn't UTF-8, or no files; or if the work was cancelled.
 pub fn sign(path: impl AsRef<Path>, key: &SigningKey, options: &SignOptions) -> Result<Signature> {
-    let files = ModelFiles::find(path.as_ref(), &[], &options.ignored_paths())?;
+    let files = ModelFiles::find(path.as_ref(), &[], &options.ignored)?;
     let resources = files.hash(&options.progress, options.threads)?;
     let statement = Statement::of(files.name(), resources, files.ignored());
     Signature::of(&statement, key)

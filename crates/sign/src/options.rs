@@ -8,7 +8,7 @@ use proto_splitter_core::progress::Progress;
 /// Options for [`sign`](crate::sign).
 #[derive(Clone, Debug, Default)]
 pub struct SignOptions {
-    ignored: Vec<PathBuf>,
+    pub(crate) ignored: Vec<PathBuf>,
     pub(crate) progress: Progress,
     pub(crate) threads: Option<NonZeroUsize>,
 }
@@ -59,10 +59,6 @@ impl SignOptions {
     /// Returns the maximum number of threads; `None` for one per processor.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
-    }
-
-    pub(crate) fn ignored_paths(&self) -> Vec<PathBuf> {
-        self.ignored.clone()
     }
 }
 
