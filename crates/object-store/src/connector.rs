@@ -16,6 +16,7 @@ use object_store::client::{
 };
 use object_store::{ClientConfigKey, ClientOptions};
 
+use crate::failure::causes;
 use crate::options::StoreOptions;
 use crate::redact::redact;
 use crate::trouble::Trouble;
@@ -291,15 +292,7 @@ impl Watch {
     /// Returns the error for a request without a response. The kind of the error determines whether
     /// `object_store` retries the request.
     fn no_answer(&self, error: &HttpError) -> HttpError {
-        let mut why = error.source().map_or(String::new(), ToString::to_string);
-        let mut cause = error.source().and_then(Error::source);
-        while let Some(error) = cause {
-            let said = error.to_string();
-            if !why.contains(&said) {
-                why = format!("{why}: {said}");
-            }
-            cause = error.source();
-        }
+        let why = error.source().map_or(String::new(), causes);
         let why = redact(&why).into_owned();
         let tried = self.failed(&why, self.options.retry_timeout);
         HttpError::new(error.kind(), Trouble::NoAnswer { why, tried })

@@ -1,6 +1,5 @@
 //! Failures of stores, as I/O errors.
 
-use std::error::Error as _;
 use std::io;
 
 use object_store::Error;
@@ -79,8 +78,14 @@ pub(crate) fn lifted(error: io::Error) -> proto_splitter_core::Error {
     }
 }
 
-/// Returns an error and its causes as one line, without repeated texts.
+/// Returns an error and its causes as one line.
 fn chain(error: &Error) -> String {
+    let line = causes(error);
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns an error and its causes, without repeated texts.
+pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -90,5 +95,5 @@ fn chain(error: &Error) -> String {
         }
         cause = error.source();
     }
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
+    line
 }

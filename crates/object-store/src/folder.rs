@@ -2,15 +2,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::TryStreamExt;
 use object_store::{GetOptions, ObjectStore};
-use proto_splitter_core::progress::Progress;
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::progress::{Meter, Progress};
+use proto_splitter_core::{Error, ErrorKind, Result, threads};
 use record_file::ReadAt;
 
 use crate::connector::{OpenEnded, UNKNOWN_SIZE};
@@ -23,7 +21,7 @@ use crate::trouble::Trouble;
 use crate::writer::ObjectWriter;
 
 /// Number of files to copy at once.
-const AT_ONCE: usize = 8;
+const AT_ONCE: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
 /// Size of the pieces in which a file is copied, in bytes: 1 MiB.
 const COPY_LEN: usize = 1 << 20;
@@ -124,13 +122,14 @@ impl Folder {
     pub fn download(&self, target: &Path, progress: &Progress) -> Result<Vec<Item>> {
         let items = self.list()?;
         let meter = progress.meter(items.iter().map(|item| item.size).sum());
-        in_parallel(&items, |item| {
+        threads::map(AT_ONCE, items.len(), |at| {
+            let item = &items[at];
             let file = target.join(&item.name);
             if let Some(folder) = file.parent() {
                 fs::create_dir_all(folder)?;
             }
             let location = self.location.inside(&item.name);
-            download(&location, &file, &mut |bytes| meter.advance(bytes))
+            download(&location, &file, &meter)
         })?;
         Ok(items)
     }
@@ -152,7 +151,7 @@ impl Folder {
         match ObjectReader::open(location, &ObjectReadOptions::new()) {
             Ok(reader) => {
                 let meter = progress.meter(reader.size()?);
-                copy_down(&reader, target, &mut |bytes| meter.advance(bytes))
+                copy_down(&reader, target, &meter)
             }
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 copy_whole(location, target, progress)
@@ -181,37 +180,24 @@ impl Folder {
         let (late, early): (Vec<_>, Vec<_>) =
             items.iter().cloned().partition(|item| last(&item.name));
         for items in [early, late] {
-            in_parallel(&items, |item| {
+            threads::map(AT_ONCE, items.len(), |at| {
+                let item = &items[at];
                 let location = self.location.inside(&item.name);
                 let options = options.clone().expected_size(item.size);
-                upload(
-                    &source.join(&item.name),
-                    &location,
-                    &options,
-                    &mut |bytes| meter.advance(bytes),
-                )
+                upload(&source.join(&item.name), &location, &options, &meter)
             })?;
         }
         Ok(items)
     }
 }
 
-/// Copies an object to a new file with several requests. Calls `copied` with the number of bytes of
-/// each piece.
-fn download(
-    location: &ObjectLocation,
-    target: &Path,
-    copied: &mut dyn FnMut(u64) -> Result<()>,
-) -> Result<()> {
+/// Copies an object to a new file with several requests.
+fn download(location: &ObjectLocation, target: &Path, meter: &Meter) -> Result<()> {
     let reader = ObjectReader::open(location, &ObjectReadOptions::new())?;
-    copy_down(&reader, target, copied)
+    copy_down(&reader, target, meter)
 }
 
-fn copy_down(
-    reader: &ObjectReader,
-    target: &Path,
-    copied: &mut dyn FnMut(u64) -> Result<()>,
-) -> Result<()> {
+fn copy_down(reader: &ObjectReader, target: &Path, meter: &Meter) -> Result<()> {
     let location = reader.location();
     let size = reader.size()?;
     let whole = 0..size;
@@ -226,7 +212,7 @@ fn copy_down(
                 return Err(Error::new(ErrorKind::Io, message));
             }
             file.write_all(&buffer[..n])?;
-            copied(n as u64)?;
+            meter.advance(n as u64)?;
             at += n as u64;
         }
         Ok(())
@@ -287,12 +273,12 @@ fn is_answer(error: &object_store::Error) -> bool {
     status.is_some_and(|status| status < 500 || matches!(status, 501 | 505))
 }
 
-/// Copies a file to an object. Calls `copied` with the number of bytes of each piece.
+/// Copies a file to an object.
 fn upload(
     source: &Path,
     location: &ObjectLocation,
     options: &ObjectWriteOptions,
-    copied: &mut dyn FnMut(u64) -> Result<()>,
+    meter: &Meter,
 ) -> Result<()> {
     let failed = |error: io::Error| Error::from(error).in_file(source);
     let mut file = File::open(source).map_err(failed)?;
@@ -304,7 +290,7 @@ fn upload(
             break;
         }
         writer.write_all(&buffer[..n])?;
-        copied(n as u64)?;
+        meter.advance(n as u64)?;
     }
     writer.finish().map_err(lifted)?;
     Ok(())
@@ -337,38 +323,4 @@ fn files_in(folder: &Path) -> Result<Vec<Item>> {
     }
     items.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(items)
-}
-
-/// Calls `work` for each item, several at once. Stops after an error, and returns the first error.
-fn in_parallel(items: &[Item], work: impl Fn(&Item) -> Result<()> + Sync) -> Result<()> {
-    let next = AtomicUsize::new(0);
-    let has_failed = AtomicBool::new(false);
-    let failed = Mutex::new(None);
-    let run = || {
-        while !has_failed.load(Ordering::Relaxed) {
-            let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) else {
-                return;
-            };
-            if let Err(error) = work(item) {
-                has_failed.store(true, Ordering::Relaxed);
-                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                failed.get_or_insert(error);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..AT_ONCE.min(items.len()) {
-            // If the system can't start another thread, the threads that were started do all the
-            // work.
-            if std::thread::Builder::new()
-                .spawn_scoped(scope, run)
-                .is_err()
-            {
-                break;
-            }
-        }
-        run();
-    });
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    failed.map_or(Ok(()), Err)
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreScheme};
+use object_store::{ObjectStore, ObjectStoreScheme, PutMode, PutOptions, PutPayload, PutResult};
 use url::{Position, Url};
 
 use crate::failure::Failure;
@@ -216,6 +216,21 @@ impl ObjectLocation {
             path,
             ..self.clone()
         }
+    }
+
+    /// Writes the object with a single request, and fails if it exists, unless `force` is true.
+    pub(crate) fn put(
+        &self,
+        content: Vec<u8>,
+        force: bool,
+    ) -> io::Result<object_store::Result<PutResult>> {
+        let mode = if force {
+            PutMode::Overwrite
+        } else {
+            PutMode::Create
+        };
+        let (content, mode) = (PutPayload::from(content), PutOptions::from(mode));
+        runtime::wait(self.store.put_opts(&self.path, content, mode))
     }
 
     /// Returns true if the object exists.

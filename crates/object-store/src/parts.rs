@@ -1,11 +1,9 @@
 //! Access to stores for splits, merges and verifications that several hosts perform in parts. The
 //! plan for such an operation names objects by URL.
 
-use std::io::Read;
+use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 
-use bytes::Bytes;
-use object_store::{ObjectStore, PutMode, PutOptions, PutPayload};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_parts::{ObjectUpload, Objects, OpenObject, UploadParts};
 use record_file::ReadAt;
@@ -139,15 +137,8 @@ impl Objects for ObjectParts {
         let options = self.writing.clone().force(force).expected_size(size);
         let location = ObjectLocation::parse(name)?;
         let mut writer = ObjectWriter::create(&location, &options).map_err(lifted)?;
-        let mut buffer = vec![0; COPY_LEN];
-        let mut content = content.take(size);
-        loop {
-            let n = content.read(&mut buffer)?;
-            if n == 0 {
-                break;
-            }
-            std::io::Write::write_all(&mut writer, &buffer[..n])?;
-        }
+        let mut content = BufReader::with_capacity(COPY_LEN, content.take(size));
+        io::copy(&mut content, &mut writer)?;
         if writer.written() != size {
             let message = format!("{name}: {} bytes arrived, not {size}", writer.written());
             return Err(Error::new(ErrorKind::Io, message));
@@ -158,17 +149,7 @@ impl Objects for ObjectParts {
     fn put_at_once(&self, name: &str, content: Vec<u8>, force: bool) -> Result<()> {
         let location = ObjectLocation::parse(name)?;
         location.check_writable()?;
-        let mode = if force {
-            PutMode::Overwrite
-        } else {
-            PutMode::Create
-        };
-        let (content, mode) = (
-            PutPayload::from(Bytes::from(content)),
-            PutOptions::from(mode),
-        );
-        let put = location.store().put_opts(location.path(), content, mode);
-        match runtime::wait(put)? {
+        match location.put(content, force)? {
             Ok(_) => Ok(()),
             Err(error) => Err(lifted(Failure::of(name, &error).into())),
         }

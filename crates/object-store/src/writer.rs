@@ -4,9 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use bytes::Bytes;
-use object_store::{
-    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, WriteMultipart,
-};
+use object_store::{ObjectStore, PutMultipartOptions, WriteMultipart};
 use proto_splitter_parts::ObjectUpload;
 
 use crate::failure::Failure;
@@ -121,18 +119,8 @@ impl ObjectWriter {
     pub fn finish(mut self) -> io::Result<u64> {
         let last = std::mem::take(&mut self.buffer);
         let Some(upload) = self.upload.take() else {
-            let mode = if self.options.force {
-                PutMode::Overwrite
-            } else {
-                PutMode::Create
-            };
-            let store = self.location.store();
-            let put = store.put_opts(
-                self.location.path(),
-                PutPayload::from(last),
-                PutOptions::from(mode),
-            );
-            runtime::wait(put)?.map_err(|error| self.failed(&error))?;
+            let put = self.location.put(last, self.options.force)?;
+            put.map_err(|error| self.failed(&error))?;
             return Ok(self.written);
         };
         match upload {
