@@ -43,9 +43,31 @@ pub(crate) fn nodes(meta_graph: &MetaGraphDef) -> impl Iterator<Item = &NodeDef>
     })
 }
 
+/// Returns the functions in `from`, and all that follow one of them, directly or indirectly.
+fn closure<'a, S>(next: &'a [S], from: impl IntoIterator<Item = usize>) -> BTreeSet<usize>
+where
+    &'a S: IntoIterator<Item = &'a usize>,
+{
+    let mut found = BTreeSet::new();
+    let mut to_do: Vec<usize> = from.into_iter().collect();
+    while let Some(at) = to_do.pop() {
+        if found.insert(at) {
+            to_do.extend(next.get(at).into_iter().flatten());
+        }
+    }
+    found
+}
+
 /// Returns the names of the functions to which the attributes of a node refer.
 pub(crate) fn named_functions(node: &NodeDef) -> impl Iterator<Item = &str> {
-    let names = node.attr.values().flat_map(|attr| match &attr.value {
+    functions_in(node.attr.values().map(|attr| &attr.value))
+}
+
+/// Returns the names of the functions to which attributes refer.
+pub(crate) fn functions_in<'n>(
+    attrs: impl Iterator<Item = &'n Option<Value>>,
+) -> impl Iterator<Item = &'n str> {
+    let names = attrs.flat_map(|value| match value {
         Some(Value::Func(function)) => vec![function.name.as_str()],
         Some(Value::List(list)) => list.func.iter().map(|func| func.name.as_str()).collect(),
         _ => Vec::new(),
@@ -110,32 +132,23 @@ impl<'a> CallGraph<'a> {
     /// Returns the functions in `from`, and all functions to which they refer, directly or
     /// indirectly.
     pub(crate) fn reachable(&self, from: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
-        let mut found = BTreeSet::new();
-        let mut to_do: Vec<usize> = from.into_iter().collect();
-        while let Some(at) = to_do.pop() {
-            if found.insert(at) {
-                to_do.extend(self.callees.get(at).into_iter().flatten());
-            }
-        }
-        found
+        closure(&self.callees, from)
     }
 
     /// Returns the functions in `to`, and all functions that refer to them, directly or indirectly.
     pub(crate) fn reaching(&self, to: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
+        closure(&self.callers(), to)
+    }
+
+    /// Returns the functions that refer to each function.
+    fn callers(&self) -> Vec<Vec<usize>> {
         let mut callers = vec![Vec::new(); self.callees.len()];
         for (at, callees) in self.callees.iter().enumerate() {
             for callee in callees {
                 callers[*callee].push(at);
             }
         }
-        let mut found = BTreeSet::new();
-        let mut to_do: Vec<usize> = to.into_iter().collect();
-        while let Some(at) = to_do.pop() {
-            if found.insert(at) {
-                to_do.extend(callers.get(at).into_iter().flatten());
-            }
-        }
-        found
+        callers
     }
 
     /// Returns a function that calls itself, directly or indirectly, if there is one. Repeatedly
@@ -143,12 +156,7 @@ impl<'a> CallGraph<'a> {
     /// their callers remain.
     fn in_cycle(&self) -> Option<usize> {
         let mut open: Vec<usize> = self.callees.iter().map(BTreeSet::len).collect();
-        let mut callers = vec![Vec::new(); self.callees.len()];
-        for (at, callees) in self.callees.iter().enumerate() {
-            for callee in callees {
-                callers[*callee].push(at);
-            }
-        }
+        let callers = self.callers();
         let mut to_do: Vec<usize> = (0..open.len()).filter(|at| open[*at] == 0).collect();
         let mut done = 0;
         while let Some(at) = to_do.pop() {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proto_splitter_graph_def::proto::attr_value::Value;
 use proto_splitter_graph_def::proto::{FunctionDef, GraphDef, NodeDef};
 
-use crate::call_graph::{CallGraph, functions, named_functions};
+use crate::call_graph::{CallGraph, functions, functions_in, named_functions};
 
 /// A description of how nodes of one op call functions: which attributes name the functions, and
 /// which inputs become their arguments.
@@ -152,16 +152,8 @@ impl CallSite {
     /// Returns the names of the functions in those attributes of a node that are listed in
     /// `functions`.
     pub(crate) fn functions_of<'n>(&self, node: &'n NodeDef) -> Vec<&'n str> {
-        let attrs = self
-            .functions
-            .iter()
-            .filter_map(|name| node.attr.get(*name));
-        let names = attrs.flat_map(|attr| match &attr.value {
-            Some(Value::Func(function)) => vec![function.name.as_str()],
-            Some(Value::List(list)) => list.func.iter().map(|func| func.name.as_str()).collect(),
-            _ => Vec::new(),
-        });
-        names.filter(|name| !name.is_empty()).collect()
+        let attrs = self.functions.iter();
+        functions_in(attrs.filter_map(|name| Some(&node.attr.get(*name)?.value))).collect()
     }
 
     /// Returns the name of the function for the loop's body; `None` if the node isn't a loop. The

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 
 use proto_splitter_core::progress::Progress;
+use proto_splitter_core::threads;
 
 /// Default minimum size of constants that are moved out of the model, in bytes: 1 MiB.
 pub const DEFAULT_MIN_SIZE: u64 = 1 << 20;
@@ -113,7 +114,6 @@ impl ExternalizeOptions {
     }
 
     pub(crate) fn thread_count(&self) -> NonZeroUsize {
-        let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        self.threads.unwrap_or_else(cores)
+        threads::count(self.threads)
     }
 }
