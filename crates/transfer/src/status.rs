@@ -66,8 +66,7 @@ pub fn message(error: &Error) -> String {
 
 fn shortened(mut text: String) -> String {
     if text.len() > LONGEST {
-        let boundary = (0..=LONGEST).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(boundary.unwrap_or_default());
+        text.truncate(text.floor_char_boundary(LONGEST));
         text.push_str(" ...");
     }
     text
