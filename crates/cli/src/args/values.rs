@@ -18,9 +18,16 @@ pub(crate) struct ValueSize(pub(crate) Option<u64>);
 /// slightly smaller.
 const TWO_GIB: u64 = 2 << 30;
 
-pub(super) fn chunk_size(text: &str) -> Result<u64, String> {
+/// Parses the size of `what`, which isn't 0.
+fn some(what: &str, text: &str) -> Result<u64, String> {
     match size::parse(text)? {
-        0 => Err("0 bytes are too few: a chunk has at least 1".into()),
+        0 => Err(format!("0 bytes are too few: a {what} has at least 1")),
+        bytes => Ok(bytes),
+    }
+}
+
+pub(super) fn chunk_size(text: &str) -> Result<u64, String> {
+    match some("chunk", text)? {
         // 2 GiB means the largest possible chunk.
         TWO_GIB => Ok(LARGEST_MAX_CHUNK_SIZE),
         bytes if bytes > LARGEST_MAX_CHUNK_SIZE => Err(format!(
@@ -31,10 +38,7 @@ pub(super) fn chunk_size(text: &str) -> Result<u64, String> {
 }
 
 pub(super) fn slice_size(text: &str) -> Result<u64, String> {
-    match size::parse(text)? {
-        0 => Err("0 bytes are too few: a slice has at least 1".into()),
-        bytes => Ok(bytes),
-    }
+    some("slice", text)
 }
 
 pub(super) fn file_size(text: &str) -> Result<u64, String> {
@@ -52,19 +56,13 @@ pub(super) fn profile() -> impl TypedValueParser<Value = Profile> {
 }
 
 pub(super) fn largest_value(text: &str) -> Result<u64, String> {
-    match size::parse(text)? {
-        0 => Err("0 bytes are too few: a value has at least 1".into()),
-        bytes => Ok(bytes),
-    }
+    some("value", text)
 }
 
 pub(super) fn value_size(text: &str) -> Result<ValueSize, String> {
     match text {
         "none" => Ok(ValueSize(None)),
-        _ => match size::parse(text)? {
-            0 => Err("0 bytes are too few: a value has at least 1".into()),
-            bytes => Ok(ValueSize(Some(bytes))),
-        },
+        _ => Ok(ValueSize(Some(some("value", text)?))),
     }
 }
 

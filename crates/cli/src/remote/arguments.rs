@@ -6,7 +6,7 @@ use proto_splitter::container::is_chunked;
 use proto_splitter::directory::MODEL_STEM;
 
 use super::{is_url, unknown_scheme};
-use crate::args::{Command, SameDiffCommand, SchemaArgs};
+use crate::args::{Command, EditingArgs, SameDiffCommand, SchemaArgs};
 
 /// The arguments of a command that can be URLs of objects.
 pub(super) struct Arguments<'a> {
@@ -33,201 +33,163 @@ pub(super) enum InPlace {
     Message,
 }
 
+impl<'a> Arguments<'a> {
+    fn reading(inputs: impl IntoIterator<Item = &'a mut PathBuf>) -> Self {
+        Arguments {
+            inputs: inputs.into_iter().collect(),
+            outputs: Vec::new(),
+            in_place: InPlace::Nothing,
+            force: false,
+        }
+    }
+
+    fn in_place(self, in_place: InPlace) -> Self {
+        Arguments { in_place, ..self }
+    }
+
+    fn writing(self, outputs: impl IntoIterator<Item = &'a mut PathBuf>, force: bool) -> Self {
+        Arguments {
+            outputs: outputs.into_iter().collect(),
+            force,
+            ..self
+        }
+    }
+}
+
 /// Returns the arguments that name the command's inputs and outputs.
 pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
-    let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
-    let (mut in_place, mut replaces) = (InPlace::Nothing, false);
+    let mut found = all(command);
+    let may_be_remote = |output: &Path| is_url(output) || unknown_scheme(output).is_some();
+    found.outputs.retain(|output| may_be_remote(output));
+    found
+}
+
+fn all(command: &mut Command) -> Arguments<'_> {
+    let reading = |input| Arguments::reading([input]);
     match command {
-        Command::Ls(args) => {
-            inputs.push(&mut args.file);
-            in_place = InPlace::Chunked;
-        }
-        Command::Info(args) => {
-            inputs.push(&mut args.file);
-            in_place = InPlace::Chunked;
-        }
-        Command::Cat(args) => {
-            inputs.push(&mut args.file);
-            in_place = InPlace::Chunked;
-        }
-        Command::Get(args) => {
-            replaces = args.force;
-            in_place = opened(&args.reading.schema);
-            inputs.push(&mut args.file);
-            outputs.extend(&mut args.output);
-        }
+        Command::Ls(args) => reading(&mut args.file).in_place(InPlace::Chunked),
+        Command::Info(args) => reading(&mut args.file).in_place(InPlace::Chunked),
+        Command::Cat(args) => reading(&mut args.file).in_place(InPlace::Chunked),
+        Command::Get(args) => reading(&mut args.file)
+            .in_place(opened(&args.reading.schema))
+            .writing(&mut args.output, args.force),
         Command::Tree(args) => {
-            replaces = args.force;
-            if args.diff.is_none() {
-                in_place = InPlace::Chunked;
-            }
-            inputs.push(&mut args.file);
-            inputs.extend(&mut args.diff);
-            outputs.extend(&mut args.html);
-            outputs.extend(&mut args.svg);
+            let in_place = match args.diff {
+                Some(_) => InPlace::Nothing,
+                None => InPlace::Chunked,
+            };
+            Arguments::reading([&mut args.file].into_iter().chain(&mut args.diff))
+                .in_place(in_place)
+                .writing(args.html.iter_mut().chain(&mut args.svg), args.force)
         }
         Command::Verify(args) => {
-            inputs.extend(&mut args.file);
-            inputs.extend(&mut args.against);
             // A signature is compared with the hashes of local files.
-            if args.signature.is_none() {
-                in_place = InPlace::Chunked;
-            }
+            let in_place = match args.signature {
+                Some(_) => InPlace::Nothing,
+                None => InPlace::Chunked,
+            };
+            Arguments::reading(args.file.iter_mut().chain(&mut args.against)).in_place(in_place)
         }
         Command::Merge(args) => {
-            replaces = args.force;
             // The input is only examined if the output is an object, since examining a pipe would
             // consume it.
             let goes_there = is_url(args.output()) && !is_url(args.input());
             // A plan must refer to the object, since other hosts couldn't write a local copy.
             let is_planned = args.parts.plan_only.is_some();
             // Recovering what is intact reads and writes local files.
-            if args.skip_damaged {
-                outputs.extend(&mut args.output);
+            let in_place = if args.skip_damaged {
+                InPlace::Nothing
             } else {
-                in_place = InPlace::Chunked;
-                if goes_there && !is_planned && !is_chunked(args.input()).unwrap_or(false) {
-                    outputs.extend(&mut args.output);
-                }
-            }
-            inputs.extend(&mut args.input);
+                InPlace::Chunked
+            };
+            let is_copied = args.skip_damaged
+                || (goes_there && !is_planned && !is_chunked(args.input()).unwrap_or(false));
+            let output = args.output.as_mut().filter(|_| is_copied);
+            Arguments::reading(&mut args.input)
+                .in_place(in_place)
+                .writing(output, args.force)
         }
         Command::Split(args) => {
-            replaces = args.force;
             // If the message's type is known from the arguments, or from the name of a SavedModel,
             // the input needs no other files.
             let schema = &args.schema;
             let is_typed = schema.message.is_some() || schema.delimited.is_some();
-            if is_typed || is_model(args.input()) {
-                in_place = InPlace::Message;
-            }
+            let in_place = if is_typed || is_model(args.input()) {
+                InPlace::Message
+            } else {
+                InPlace::Nothing
+            };
             let is_planned = args.parts.plan_only.is_some();
-            if !is_planned && (args.max_file_size.is_some() || args.input().is_dir()) {
-                outputs.extend(&mut args.output);
-            }
-            inputs.extend(&mut args.input);
+            let is_copied = !is_planned && (args.max_file_size.is_some() || args.input().is_dir());
+            let output = args.output.as_mut().filter(|_| is_copied);
+            Arguments::reading(&mut args.input)
+                .in_place(in_place)
+                .writing(output, args.force)
         }
-        Command::Tensors(args) => {
-            in_place = opened(&args.reading.schema);
-            inputs.push(&mut args.file);
-        }
-        Command::Layout(args) => inputs.push(&mut args.file),
-        Command::Schema(args) => {
-            inputs.push(&mut args.file);
-            outputs.extend(&mut args.output);
-        }
-        Command::Export(args) => {
-            replaces = args.force;
-            in_place = opened(&args.reading.schema);
-            inputs.push(&mut args.file);
-            outputs.push(&mut args.output);
-        }
-        Command::Pieces(args) => {
-            inputs.push(&mut args.file);
-            outputs.push(&mut args.output);
-        }
+        Command::Tensors(args) => reading(&mut args.file).in_place(opened(&args.reading.schema)),
+        Command::Layout(args) => reading(&mut args.file),
+        Command::Schema(args) => reading(&mut args.file).writing(&mut args.output, false),
+        Command::Export(args) => reading(&mut args.file)
+            .in_place(opened(&args.reading.schema))
+            .writing([&mut args.output], args.force),
+        Command::Pieces(args) => reading(&mut args.file).writing([&mut args.output], false),
         Command::Convert(args) => {
-            replaces = args.force;
-            inputs.push(&mut args.input);
-            outputs.extend(&mut args.output);
-            outputs.extend(&mut args.named);
+            let outputs = args.output.iter_mut().chain(&mut args.named);
+            reading(&mut args.input).writing(outputs, args.force)
         }
         Command::Externalize(args) => {
-            replaces = args.force;
-            inputs.push(&mut args.input);
-            outputs.extend(&mut args.output);
+            reading(&mut args.input).writing(&mut args.output, args.force)
         }
         Command::Internalize(args) => {
-            replaces = args.force;
-            inputs.push(&mut args.input);
-            outputs.push(&mut args.output);
+            reading(&mut args.input).writing([&mut args.output], args.force)
         }
-        Command::Fingerprint(args) => inputs.push(&mut args.folder),
-        Command::Sign(args) => {
-            replaces = args.force;
-            inputs.push(&mut args.model);
-            outputs.extend(&mut args.output);
-        }
-        Command::Diff(args) => inputs.extend([&mut args.first, &mut args.second]),
+        Command::Fingerprint(args) => reading(&mut args.folder),
+        Command::Sign(args) => reading(&mut args.model).writing(&mut args.output, args.force),
+        Command::Diff(args) => Arguments::reading([&mut args.first, &mut args.second]),
         Command::Recompress(args) => {
-            replaces = args.out.force;
-            inputs.push(&mut args.file);
-            outputs.push(&mut args.output);
+            reading(&mut args.file).writing([&mut args.output], args.out.force)
         }
         Command::Replace(args) => {
-            replaces = args.out.force;
-            inputs.push(&mut args.file);
-            inputs.extend(&mut args.value.with);
-            outputs.push(&mut args.output);
+            Arguments::reading([&mut args.file].into_iter().chain(&mut args.value.with))
+                .writing([&mut args.output], args.out.force)
         }
-        Command::Remove(args) => {
-            replaces = args.editing.out.force;
-            inputs.push(&mut args.file);
-            outputs.push(&mut args.editing.output);
-        }
+        Command::Remove(args) => edited([&mut args.file], &mut args.editing),
         Command::Insert(args) => {
-            replaces = args.editing.out.force;
-            inputs.push(&mut args.file);
-            inputs.extend(&mut args.value.with);
-            outputs.push(&mut args.editing.output);
+            let inputs = [&mut args.file].into_iter().chain(&mut args.value.with);
+            edited(inputs, &mut args.editing)
         }
-        Command::Strip(args) => {
-            replaces = args.editing.out.force;
-            inputs.push(&mut args.file);
-            outputs.push(&mut args.editing.output);
-        }
-        Command::Edit(args) => {
-            replaces = args.editing.out.force;
-            inputs.push(&mut args.file);
-            outputs.push(&mut args.editing.output);
-        }
-        Command::Append(args) => inputs.push(&mut args.tensor),
-        Command::SameDiff(args) => {
-            let out = match &mut args.command {
-                SameDiffCommand::Tags(args) => {
-                    inputs.push(&mut args.file);
-                    None
-                }
-                SameDiffCommand::Extract(args) => {
-                    inputs.push(&mut args.file);
-                    Some(&mut args.out)
-                }
-                SameDiffCommand::Drop(args) => {
-                    inputs.push(&mut args.file);
-                    Some(&mut args.out)
-                }
-                SameDiffCommand::Rename(args) => {
-                    inputs.push(&mut args.file);
-                    Some(&mut args.out)
-                }
-                SameDiffCommand::Dedup(args) | SameDiffCommand::Gc(args) => {
-                    inputs.push(&mut args.file);
-                    Some(&mut args.out)
-                }
-                SameDiffCommand::Add(args) => {
-                    inputs.push(&mut args.input);
-                    inputs.extend(&mut args.onto);
-                    Some(&mut args.out)
-                }
-                SameDiffCommand::Merge(args) => {
-                    inputs.extend(&mut args.files);
-                    Some(&mut args.out)
-                }
-            };
-            if let Some(out) = out {
-                replaces = out.force;
-                outputs.push(&mut out.output);
-            }
-        }
-        Command::Completions(_) | Command::Man(_) => {}
+        Command::Strip(args) => edited([&mut args.file], &mut args.editing),
+        Command::Edit(args) => edited([&mut args.file], &mut args.editing),
+        Command::Append(args) => reading(&mut args.tensor),
+        Command::SameDiff(args) => of_samediff(&mut args.command),
+        Command::Completions(_) | Command::Man(_) => Arguments::reading([]),
     }
-    outputs.retain(|output| is_url(output) || unknown_scheme(output).is_some());
-    Arguments {
-        inputs,
-        outputs,
-        in_place,
-        force: replaces,
-    }
+}
+
+fn edited<'a>(
+    inputs: impl IntoIterator<Item = &'a mut PathBuf>,
+    args: &'a mut EditingArgs,
+) -> Arguments<'a> {
+    Arguments::reading(inputs).writing([&mut args.output], args.out.force)
+}
+
+fn of_samediff(command: &mut SameDiffCommand) -> Arguments<'_> {
+    let reading = |input| Arguments::reading([input]);
+    let (arguments, out) = match command {
+        SameDiffCommand::Tags(args) => return reading(&mut args.file),
+        SameDiffCommand::Extract(args) => (reading(&mut args.file), &mut args.out),
+        SameDiffCommand::Drop(args) => (reading(&mut args.file), &mut args.out),
+        SameDiffCommand::Rename(args) => (reading(&mut args.file), &mut args.out),
+        SameDiffCommand::Dedup(args) | SameDiffCommand::Gc(args) => {
+            (reading(&mut args.file), &mut args.out)
+        }
+        SameDiffCommand::Add(args) => {
+            let inputs = [&mut args.input].into_iter().chain(&mut args.onto);
+            (Arguments::reading(inputs), &mut args.out)
+        }
+        SameDiffCommand::Merge(args) => (Arguments::reading(&mut args.files), &mut args.out),
+    };
+    arguments.writing([&mut out.output], out.force)
 }
 
 /// Returns the kind of remote input that a command that supports all formats reads in place. With
