@@ -89,7 +89,7 @@ fn values(
         }
         (Value::Map(map), Kind::Message(entry)) => {
             let mut entries: Vec<(&MapKey, &Value)> = map.iter().collect();
-            entries.sort_by(|(a, _), (b, _)| compare(a, b));
+            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
             let (key_kind, value_kind) = (
                 entry.map_entry_key_field().kind(),
                 entry.map_entry_value_field().kind(),
@@ -215,19 +215,6 @@ fn escape(bytes: &[u8], out: &mut String) {
     for byte in bytes {
         // Writing to memory doesn't fail.
         let _ = std::fmt::Write::write_fmt(out, format_args!("\\{byte:03o}"));
-    }
-}
-
-fn compare(a: &MapKey, b: &MapKey) -> std::cmp::Ordering {
-    match (a, b) {
-        (MapKey::Bool(a), MapKey::Bool(b)) => a.cmp(b),
-        (MapKey::I32(a), MapKey::I32(b)) => a.cmp(b),
-        (MapKey::I64(a), MapKey::I64(b)) => a.cmp(b),
-        (MapKey::U32(a), MapKey::U32(b)) => a.cmp(b),
-        (MapKey::U64(a), MapKey::U64(b)) => a.cmp(b),
-        (MapKey::String(a), MapKey::String(b)) => a.cmp(b),
-        // All keys of a map have the same type.
-        _ => std::cmp::Ordering::Equal,
     }
 }
 

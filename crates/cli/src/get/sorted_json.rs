@@ -22,10 +22,6 @@ struct Sorted<'a> {
 
 impl<'a> Sorted<'a> {
     /// Appends a number, a bool or null.
-    fn plain(self, value: impl Serialize) -> Result<(), Error> {
-        serde_json::to_writer(self.out, &value)
-    }
-
     fn list(self) -> Result<List<'a>, Error> {
         self.out.push(b'[');
         Ok(List {
@@ -45,17 +41,11 @@ impl<'a> Sorted<'a> {
     }
 }
 
-/// Appends a string, cut after `most` bytes.
-fn text(text: &str, most: usize, out: &mut Vec<u8>) -> Result<(), Error> {
-    if text.len() <= most {
-        return quoted(text, out);
-    }
-    let mut end = most;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    let more = text.len() - end;
-    quoted(&format!("{}... and {more} more bytes", &text[..end]), out)
+/// Returns a string that is longer than `most` bytes cut after `most` bytes, with the number of
+/// the others.
+pub(super) fn cut(text: &str, most: usize) -> Option<String> {
+    let (front, rest) = text.split_at(text.floor_char_boundary(most));
+    (!rest.is_empty()).then(|| format!("{front}... and {} more bytes", rest.len()))
 }
 
 fn quoted(text: &str, out: &mut Vec<u8>) -> Result<(), Error> {
@@ -183,6 +173,15 @@ fn no_such_value<T>() -> Result<T, Error> {
     Err(Error::custom("such a value has no form in protobuf's JSON"))
 }
 
+/// Writes numbers and truth values as serde_json does.
+macro_rules! plain {
+    ($($serialize:ident($value:ty),)+) => {
+        $(fn $serialize(self, value: $value) -> Result<(), Error> {
+            serde_json::to_writer(self.out, &value)
+        })+
+    };
+}
+
 impl<'a> Serializer for Sorted<'a> {
     type Ok = ();
     type Error = Error;
@@ -194,48 +193,18 @@ impl<'a> Serializer for Sorted<'a> {
     type SerializeStruct = No;
     type SerializeStructVariant = No;
 
-    fn serialize_bool(self, value: bool) -> Result<(), Error> {
-        self.plain(value)
-    }
-
-    fn serialize_i8(self, value: i8) -> Result<(), Error> {
-        self.plain(value)
-    }
-
-    fn serialize_i16(self, value: i16) -> Result<(), Error> {
-        self.plain(value)
-    }
-
-    fn serialize_i32(self, value: i32) -> Result<(), Error> {
-        self.plain(value)
-    }
-
-    fn serialize_i64(self, value: i64) -> Result<(), Error> {
-        self.plain(value)
-    }
-
-    fn serialize_u8(self, value: u8) -> Result<(), Error> {
-        self.plain(value)
-    }
-
-    fn serialize_u16(self, value: u16) -> Result<(), Error> {
-        self.plain(value)
-    }
-
-    fn serialize_u32(self, value: u32) -> Result<(), Error> {
-        self.plain(value)
-    }
-
-    fn serialize_u64(self, value: u64) -> Result<(), Error> {
-        self.plain(value)
-    }
-
-    fn serialize_f32(self, value: f32) -> Result<(), Error> {
-        self.plain(value)
-    }
-
-    fn serialize_f64(self, value: f64) -> Result<(), Error> {
-        self.plain(value)
+    plain! {
+        serialize_bool(bool),
+        serialize_i8(i8),
+        serialize_i16(i16),
+        serialize_i32(i32),
+        serialize_i64(i64),
+        serialize_u8(u8),
+        serialize_u16(u16),
+        serialize_u32(u32),
+        serialize_u64(u64),
+        serialize_f32(f32),
+        serialize_f64(f64),
     }
 
     fn serialize_char(self, value: char) -> Result<(), Error> {
@@ -243,7 +212,10 @@ impl<'a> Serializer for Sorted<'a> {
     }
 
     fn serialize_str(self, value: &str) -> Result<(), Error> {
-        text(value, self.most, self.out)
+        match cut(value, self.most) {
+            Some(front) => quoted(&front, self.out),
+            None => quoted(value, self.out),
+        }
     }
 
     fn serialize_bytes(self, _: &[u8]) -> Result<(), Error> {

@@ -70,14 +70,10 @@ fn untyped(
 /// Cuts the strings in a JSON value after `most` bytes each.
 fn shorten(value: &mut Value, most: usize) {
     match value {
-        Value::String(text) if text.len() > most => {
-            let mut end = most;
-            while !text.is_char_boundary(end) {
-                end -= 1;
+        Value::String(text) => {
+            if let Some(front) = sorted_json::cut(text, most) {
+                *text = front;
             }
-            let more = text.len() - end;
-            text.truncate(end);
-            text.push_str(&format!("... and {more} more bytes"));
         }
         Value::Array(list) => list.iter_mut().for_each(|value| shorten(value, most)),
         Value::Object(fields) => fields.values_mut().for_each(|value| shorten(value, most)),
