@@ -26,8 +26,7 @@ pub(crate) fn run(args: &AppendArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let options = options(args)?.progress(output.writing("appending"));
     let report = append(&args.file, shown(&args.tensor), &mut data, &options);
     let report = report.map_err(|error| Failure::from_error(&error))?;
-    output.done(args.json, &report, |report, _| text(report))?;
-    Ok(Exit::Done)
+    output.done(args.json, &report, |report, _| text(report))
 }
 
 fn options(args: &AppendArgs) -> Result<AppendOptions, Failure> {

@@ -3,18 +3,16 @@
 use std::io::Write;
 
 use proto_splitter::Error;
-use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::member_names;
-use proto_splitter::path::PathQuery;
 use proto_splitter_columns::Table;
 
 use crate::Exit;
 use crate::args::{CatArgs, TableFormat};
 use crate::failure::Failure;
-use crate::get::failure;
+use crate::get::{failure, query, to_target};
 use crate::opening::Opening;
 use crate::output::Output;
-use crate::place::{self, STANDARD};
+use crate::place;
 
 /// Writes a table to standard output or, with `-o`, to a file, which appears complete or not at
 /// all.
@@ -23,8 +21,7 @@ pub(crate) fn run(
     format: TableFormat,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    let target = args.output_file.output.as_deref();
-    let target = target.filter(|target| *target != std::path::Path::new(STANDARD));
+    let target = place::target(args.output_file.output.as_deref());
     let place = place::locate(&args.file, &args.reading.schema.companion)?;
     let progress = match target {
         Some(_) => output.writing("reading"),
@@ -35,8 +32,7 @@ pub(crate) fn run(
         .progress(progress);
     let input = opening.open_at(place)?;
     let failed = |error: &Error| failure(&input, &args.path, error);
-    let query = PathQuery::parse(&args.path, input.descriptor());
-    let query = query.map_err(|error| failed(&error).into_usage())?;
+    let query = query(&input, &args.path)?;
     if let Some(target) = target {
         input.check_apart(target)?;
     }
@@ -48,14 +44,7 @@ pub(crate) fn run(
         TableFormat::Arrow => table.write_arrow(sink),
         TableFormat::Csv => table.write_csv(sink),
     };
-    let written = match target {
-        None => write(output),
-        Some(target) => {
-            let made_from = MadeFrom::files(input.files());
-            AtomicFile::create(target, &made_from, args.output_file.force)
-                .and_then(|file| file.write(|sink| write(sink)))
-        }
-    };
+    let written = to_target(target, args.output_file.force, output, input.files(), write);
     written.map_err(|error| failed(&input.placed(error)))?;
     Ok(Exit::Done)
 }

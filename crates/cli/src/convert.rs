@@ -59,18 +59,13 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
                 output.note(note);
             }
             note_removed(&report.removed_files, output);
-            output.done(args.json, &report, |report, _| text(report))?;
-            return Ok(Exit::Done);
+            return output.done(args.json, &report, |report, _| text(report));
         }
     }
-    let saving = SaveOptions::new()
-        .keep_fingerprint(args.keep_fingerprint)
-        .on_copy(output.line().copies())
-        .progress(output.interruptible());
+    let saving = output.saving(args.keep_fingerprint);
     let report = saved_model(&args.input, target, &options, &saving)?;
     note_refusal(&report.fingerprint, output);
-    output.done(args.json, &report, |report, _| saved_model_text(report))?;
-    Ok(Exit::Done)
+    output.done(args.json, &report, |report, _| saved_model_text(report))
 }
 
 /// Opens the input. Returns `None` for a SavedModel folder. Also returns `None` for a folder of

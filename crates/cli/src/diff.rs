@@ -23,18 +23,17 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     let files = [&first, &second].map(Input::path);
     let report = diff(&first, &second, &options);
     let report = report.map_err(|error| Failure::of_either(files, &error))?;
-    // A report about equal tensors contains their number, so it is printed even with `--quiet`.
-    let is_done = matches!(report.details, DiffDetails::Messages { .. });
-    match report.result() {
-        Outcome::Identical | Outcome::Equal if is_done => {
-            output.done(args.json, &report, |report, _| text(report))?;
+    let is_equal = matches!(report.result(), Outcome::Identical | Outcome::Equal);
+    match report.details {
+        DiffDetails::Messages { .. } => {
+            output.verdict(is_equal, args.json, &report, |report, _| text(report))
         }
-        _ => output.report(args.json, &report, |report, _| text(report))?,
+        // A report about equal tensors contains their number, so it is printed even with `--quiet`.
+        _ => {
+            output.report(args.json, &report, |report, _| text(report))?;
+            Ok(Exit::of(is_equal))
+        }
     }
-    Ok(match report.result() {
-        Outcome::Identical | Outcome::Equal => Exit::Done,
-        _ => Exit::Bad,
-    })
 }
 
 fn text(report: &DiffReport) -> String {

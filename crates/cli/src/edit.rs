@@ -126,8 +126,7 @@ impl<'a> Job<'a> {
     }
 
     fn query(&self, path: &str) -> Result<PathQuery, Failure> {
-        PathQuery::parse(path, self.input.descriptor())
-            .map_err(|error| self.failed(path, &error).into_usage())
+        get::query(&self.input, path)
     }
 
     /// Encodes a new value, given as text, for the field that the query selects.
@@ -178,8 +177,8 @@ impl<'a> Job<'a> {
             edit(input, changes.clone(), target, &options)
                 .map_err(|error| get::failure(input, error.path().unwrap_or_default(), &error))
         };
-        let (path, mut report) =
-            rewrite::place(input, &args.output, &args.out, extension, make, output)?;
+        let saving = rewrite::saving(&args.out, &args.output);
+        let (path, mut report) = saving.place(input.folder(), extension, make, output)?;
         if let Some(path) = path {
             report.output = path;
         }
@@ -187,8 +186,7 @@ impl<'a> Job<'a> {
         for note in &report.notes {
             output.note(note);
         }
-        output.done(args.out.json, &report, |report, _| text(report))?;
-        Ok(Exit::Done)
+        output.done(args.out.json, &report, |report, _| text(report))
     }
 }
 

@@ -39,8 +39,7 @@ pub(crate) fn run(args: &ExportArgs, output: &mut Output<'_>) -> Result<Exit, Fa
             "tensor {name:?} is stored as {safe:?}: its name would lead out of the archive"
         ));
     }
-    output.done(args.json, &report, |report, _| text(report))?;
-    Ok(Exit::Done)
+    output.done(args.json, &report, |report, _| text(report))
 }
 
 fn text(report: &ExportReport) -> String {

@@ -108,6 +108,5 @@ pub(crate) fn run_internalize(
         };
         let (output, bytes) = (shown(&report.output), size::show(report.message_bytes));
         format!("{output}: {bytes}, {form}\n")
-    })?;
-    Ok(Exit::Done)
+    })
 }

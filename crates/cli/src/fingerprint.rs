@@ -27,11 +27,7 @@ pub(crate) fn run(args: &FingerprintArgs, output: &mut Output<'_>) -> Result<Exi
             shown(&report.file)
         ));
     }
-    Ok(if report.is_good() {
-        Exit::Done
-    } else {
-        Exit::Bad
-    })
+    Ok(Exit::of(report.is_good()))
 }
 
 fn text(report: &FingerprintReport) -> String {

@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::input::Input;
 use crate::opening::Opening;
 use crate::output::Output;
-use crate::place::{self, STANDARD};
+use crate::place;
 use crate::sanitize::JsonWriter;
 use crate::suggest;
 use crate::types::SCHEMA_NEEDED;
@@ -61,15 +61,14 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         return get_tensor(&input, text, args, output);
     }
     let failed = |error: &Error| failure(&input, text, error);
-    let query = PathQuery::parse(text, input.descriptor());
-    let query = query.map_err(|error| failed(&error).into_usage())?;
+    let query = query(&input, text)?;
     if let Some(target) = target(args) {
         input.check_apart(target)?;
     }
     let view = input.typed_view();
     view.and_then(|view| {
         let write = |sink: &mut dyn Write| write(&view, &query, args, sink);
-        to_target(args, output, input.files(), write)
+        to_target(target(args), args.force, output, input.files(), write)
     })
     .map_err(|error| failed(&input.placed(error)))?;
     Ok(Exit::Done)
@@ -102,7 +101,8 @@ fn get_chunk(
             .and_then(|mut stream| Ok(io::copy(&mut stream, sink)?));
         copied.map(drop).map_err(|error| error.in_chunk(chunk))
     };
-    to_target(args, output, input.files(), write).map_err(|error| failed(&error))?;
+    to_target(target(args), args.force, output, input.files(), write)
+        .map_err(|error| failed(&error))?;
     Ok(Exit::Done)
 }
 
@@ -156,7 +156,7 @@ fn get_tensor(
         GetFormat::Npy => write_npy(reader, sink),
         _ => reader.write_to(sink),
     };
-    to_target(args, output, input.files(), write).map_err(failed)?;
+    to_target(target(args), args.force, output, input.files(), write).map_err(failed)?;
     Ok(Exit::Done)
 }
 
@@ -210,6 +210,12 @@ pub(crate) fn with_meant_in(input: &Input, path: &str, error: Error) -> Error {
     }
 }
 
+/// Parses a query of an input's message.
+pub(crate) fn query(input: &Input, path: &str) -> Result<PathQuery, Failure> {
+    PathQuery::parse(path, input.descriptor())
+        .map_err(|error| failure(input, path, &error).into_usage())
+}
+
 /// Converts an error about a path in an input to a failure. If possible, the failure suggests a
 /// similar path.
 pub(crate) fn failure(input: &Input, path: &str, error: &Error) -> Failure {
@@ -236,22 +242,22 @@ pub(crate) fn untyped(input: &Input, failure: &Failure) -> Failure {
 
 /// Returns the file to write; `None` for standard output.
 fn target(args: &GetArgs) -> Option<&Path> {
-    let named = args.output.as_deref();
-    named.filter(|target| *target != Path::new(STANDARD))
+    place::target(args.output.as_deref())
 }
 
-/// Writes to standard output or, with `-o`, to a file, which appears complete or not at all. The
-/// file's permissions aren't wider than those of the files in `read`.
-fn to_target(
-    args: &GetArgs,
+/// Writes to the file `target`, which appears complete or not at all, or to standard output if
+/// there is none. The file's permissions aren't wider than those of the files in `read`.
+pub(crate) fn to_target<T>(
+    target: Option<&Path>,
+    force: bool,
     output: &mut Output<'_>,
     read: &[PathBuf],
-    write: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let Some(target) = target(args) else {
+    write: impl FnOnce(&mut dyn Write) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let Some(target) = target else {
         return write(output);
     };
-    AtomicFile::create(target, &MadeFrom::files(read), args.force)?.write(|sink| write(sink))
+    AtomicFile::create(target, &MadeFrom::files(read), force)?.write(|sink| write(sink))
 }
 
 fn write(

@@ -26,8 +26,7 @@ pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         Info::Message(found) => message(found, width),
         Info::Format(found) => format_text(found),
         _ => String::new(),
-    })?;
-    Ok(Exit::Done)
+    })
 }
 
 /// Returns a table of the files that contain chunks; empty if there is only the main file.

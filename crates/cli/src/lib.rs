@@ -63,6 +63,7 @@ mod remote;
 mod rewrite;
 mod samediff;
 mod sanitize;
+mod saving;
 mod schema;
 mod sign;
 mod size;
@@ -116,6 +117,11 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// Returns the status of a check.
+    fn of(is_good: bool) -> Exit {
+        if is_good { Exit::Done } else { Exit::Bad }
+    }
+
     /// Returns the exit status for the outcome.
     pub fn code(self) -> u8 {
         match self {

@@ -38,8 +38,7 @@ pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failur
         }
         Listing::Entries { entries, .. } => entries_table(entries, width),
         _ => String::new(),
-    })?;
-    Ok(Exit::Done)
+    })
 }
 
 fn percent(listed: &ListedChunk) -> String {

@@ -3,27 +3,26 @@
 mod multi_file;
 mod salvaged;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use proto_splitter::directory::{MODEL_STEM, rebuild};
+use proto_splitter::Error;
 use proto_splitter::merge::{MergeOptions, Merged};
 use proto_splitter::parts::PartsPlan;
 use proto_splitter::path::FieldPath;
 use proto_splitter::size_tree::{LargePart, largest, largest_named};
-use proto_splitter::{Error, SaveOptions};
 use serde::Serialize;
 
 use crate::Exit;
 use crate::args::MergeArgs;
 use crate::display_name;
 use crate::failure::Failure;
-use crate::fingerprint::note_refusal;
 use crate::input::Input;
 use crate::opening::Opening;
 use crate::output::Output;
 use crate::parts;
-use crate::place::{self, PLAIN, STANDARD, with_extension};
+use crate::place::{self, PLAIN, STANDARD};
 use crate::remote;
+use crate::saving::Saving;
 use crate::size;
 
 /// Maximum size of a message that protobuf's own parsers accept, in bytes.
@@ -100,29 +99,28 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         let merged = input.merge_to_file(target, &options);
         merged.map_err(|error| Failure::of(input.file(), &error))
     };
-    let to_file = args
-        .output()
-        .extension()
-        .is_some_and(|extension| extension == PLAIN);
-    let (target, merged) = match input.folder() {
-        Some(folder) if !to_file => {
-            let plain = |prefix: &Path| merge(&with_extension(prefix, PLAIN), false);
-            let saving = SaveOptions::new()
-                .force(args.force)
-                .keep_fingerprint(args.keep_fingerprint)
-                .on_copy(output.line().copies())
-                .progress(output.interruptible());
-            let rebuilt = rebuild(folder, args.output(), &saving, plain)?;
-            note_refusal(&rebuilt.fingerprint, output);
-            let target = with_extension(&args.output().join(MODEL_STEM), PLAIN);
-            (target, rebuilt.filled)
-        }
-        _ => (args.output().to_owned(), merge(args.output(), args.force)?),
-    };
+    let (path, merged) = save(args, input.folder(), merge, output)?;
+    let target = path.unwrap_or_else(|| args.output().to_owned());
     warn(&target, merged.size, &input, output);
     let report = Report::new(&target, &input, merged);
-    output.done(args.json, &report, |report, _| report.text())?;
-    Ok(Exit::Done)
+    output.done(args.json, &report, |report, _| report.text())
+}
+
+/// Writes the merged message with `merge`: to a copy of the input's folder if there is one, unless
+/// the output is named as a file. Returns the path of the file in the copy.
+fn save<T>(
+    args: &MergeArgs,
+    folder: Option<&Path>,
+    merge: impl Fn(&Path, bool) -> Result<T, Failure>,
+    output: &mut Output<'_>,
+) -> Result<(Option<PathBuf>, T), Failure> {
+    let saving = Saving {
+        target: args.output(),
+        force: args.force,
+        keep_fingerprint: args.keep_fingerprint,
+    };
+    let to_file = args.output().extension().is_some_and(|end| end == PLAIN);
+    saving.place(folder.filter(|_| !to_file), PLAIN, merge, output)
 }
 
 /// Plans a merge in parts, which several hosts can run.
@@ -144,8 +142,7 @@ fn to_store(input: &Input, args: &MergeArgs, output: &mut Output<'_>) -> Result<
     target.finish()?;
     warn(args.output(), merged.size, input, output);
     let report = Report::new(args.output(), input, merged);
-    output.done(args.json, &report, |report, _| report.text())?;
-    Ok(Exit::Done)
+    output.done(args.json, &report, |report, _| report.text())
 }
 
 /// Warns if the merged message is too large for protobuf's own parsers.

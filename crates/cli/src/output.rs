@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use proto_splitter::SaveOptions;
 use proto_splitter::progress::Progress;
 use serde::Serialize;
 
@@ -77,19 +78,12 @@ impl<'a> Output<'a> {
     /// Returns a copy of this output that writes results to `file`, which is later moved to `to`.
     pub(crate) fn for_file<'b>(&'b mut self, file: &'b mut dyn Write, to: &Path) -> Output<'b> {
         Output {
-            stdout: file,
-            stderr: &mut *self.stderr,
-            closed: false,
-            abandoned: false,
-            failed: None,
-            held: None,
-            terminal: Terminal::none(),
             interrupt: self.interrupt.clone(),
             quiet: self.quiet,
             line: self.line.clone(),
             objects: self.objects.clone(),
-            read: Vec::new(),
             target: Some(to.to_owned()),
+            ..Output::new(file, &mut *self.stderr)
         }
     }
 
@@ -134,9 +128,12 @@ impl<'a> Output<'a> {
         Progress::none().cancelled_by(self.interrupt.heed())
     }
 
-    /// Returns the line that shows progress on the terminal.
-    pub(crate) fn line(&self) -> &ProgressLine {
-        &self.line
+    /// Returns the options for saving a SavedModel's folder, which copies its files.
+    pub(crate) fn saving(&self, keep_fingerprint: bool) -> SaveOptions {
+        SaveOptions::new()
+            .keep_fingerprint(keep_fingerprint)
+            .on_copy(self.line.copies())
+            .progress(self.interruptible())
     }
 
     /// Returns the terminal that results are printed to, if there is one.
@@ -218,12 +215,14 @@ impl<'a> Output<'a> {
         json: bool,
         report: &R,
         text: impl FnOnce(&R, Option<usize>) -> String,
-    ) -> Result<(), Failure> {
+    ) -> Result<Exit, Failure> {
         if json {
-            return self.json(report);
+            self.json(report)?;
+        } else {
+            let width = self.width();
+            self.text(&text(report, width))?;
         }
-        let width = self.width();
-        self.text(&text(report, width))
+        Ok(Exit::Done)
     }
 
     /// Prints a report that is formatted as text, in whole lines.
@@ -237,11 +236,28 @@ impl<'a> Output<'a> {
         json: bool,
         report: &R,
         text: impl FnOnce(&R, Option<usize>) -> String,
-    ) -> Result<(), Failure> {
+    ) -> Result<Exit, Failure> {
         if self.quiet && !json {
-            Ok(())
+            Ok(Exit::Done)
         } else {
             self.report(json, report, text)
+        }
+    }
+
+    /// Prints a report with [`done`](Self::done) if it is good, and otherwise, even with `--quiet`,
+    /// with [`report`](Self::report). Returns whether it is good as the exit status.
+    pub(crate) fn verdict<R: Serialize>(
+        &mut self,
+        is_good: bool,
+        json: bool,
+        report: &R,
+        text: impl FnOnce(&R, Option<usize>) -> String,
+    ) -> Result<Exit, Failure> {
+        if is_good {
+            self.done(json, report, text)
+        } else {
+            self.report(json, report, text)?;
+            Ok(Exit::Bad)
         }
     }
 

@@ -13,7 +13,7 @@ use crate::args::{Command, OutputFileArgs};
 use crate::display_name;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::{CHUNKED, PLAIN, STANDARD, with_extension};
+use crate::place::{self, CHUNKED, PLAIN, STANDARD, with_extension};
 
 /// Runs a command that prints a report. With `-o FILE`, the report is written to the file, which
 /// appears once it is complete.
@@ -69,17 +69,13 @@ fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
         Command::Fingerprint(args) => (&args.output_file, vec![&args.folder]),
         Command::Diff(args) => (&args.output_file, vec![&args.first, &args.second]),
         Command::Tree(args) => {
-            let target = args
-                .output
-                .as_deref()
-                .filter(|name| *name != Path::new(STANDARD))?;
+            let target = place::target(args.output.as_deref())?;
             let read = [Some(args.file.as_path()), args.diff.as_deref()];
             return Some((target, args.force, read.into_iter().flatten().collect()));
         }
         _ => return None,
     };
-    let target = printed.output.as_deref();
-    let target = target.filter(|target| *target != Path::new(STANDARD))?;
+    let target = place::target(printed.output.as_deref())?;
     let read = read.into_iter().map(|path| path.as_path()).collect();
     Some((target, printed.force, read))
 }

@@ -157,11 +157,7 @@ fn execute(
             for problem in &done.problems {
                 output.error(problem);
             }
-            Ok(if done.problems.is_empty() {
-                Exit::Done
-            } else {
-                Exit::Bad
-            })
+            Ok(Exit::of(done.problems.is_empty()))
         }
         (None, None) => {
             let message = "--plan: use --part K to run a part, or --commit to combine the parts";

@@ -2,7 +2,6 @@
 
 use proto_splitter::ErrorKind;
 use proto_splitter::ops::{PiecesOptions, PiecesReport, pieces};
-use proto_splitter::path::PathQuery;
 use proto_splitter::view::PieceOptions;
 
 use crate::Exit;
@@ -25,8 +24,7 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         .progress(output.writing("writing"))
         .open_at(place)?;
     input.check_message()?;
-    PathQuery::parse(&args.field, input.descriptor())
-        .map_err(|error| get::failure(&input, &args.field, &error).into_usage())?;
+    get::query(&input, &args.field)?;
     let wanted = PieceOptions::new()
         .max_size(args.max_size.unwrap_or(u64::MAX))
         .max_count(args.count.unwrap_or(u64::MAX))
@@ -42,8 +40,7 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         }
         _ => Failure::of(input.file(), &error),
     })?;
-    output.done(args.json, &report, |report, _| text(report))?;
-    Ok(Exit::Done)
+    output.done(args.json, &report, |report, _| text(report))
 }
 
 fn text(report: &PiecesReport) -> String {

@@ -246,6 +246,11 @@ pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Fa
     }))
 }
 
+/// Returns the file that is named as the output; `None` for standard output.
+pub(crate) fn target(named: Option<&Path>) -> Option<&Path> {
+    named.filter(|named| *named != Path::new(STANDARD))
+}
+
 /// Fails if the output is standard output, for commands that need to write files.
 pub(crate) fn check_named(output: &Path) -> Result<(), Failure> {
     if output == Path::new(STANDARD) {

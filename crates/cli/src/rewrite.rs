@@ -1,27 +1,25 @@
 //! The commands `protosplit recompress` and `protosplit replace`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::edit::RewriteOptions;
 use proto_splitter::ops::{ReplaceOptions, RewriteReport, recompress, replace};
-use proto_splitter::path::PathQuery;
 use proto_splitter::record_file::ReadAt;
-use proto_splitter::{Error, ErrorKind, SaveOptions};
+use proto_splitter::{Error, ErrorKind};
 
 use crate::Exit;
 use crate::args::{RecompressArgs, ReplaceArgs, RewriteArgs, SchemaArgs};
 use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::fingerprint::note_refusal;
 use crate::get;
 use crate::input::Input;
 use crate::new_value;
 use crate::opening::Opening;
 use crate::output::Output;
-use crate::place::{self, CHUNKED, PLAIN, with_extension};
+use crate::place::{self, CHUNKED, PLAIN};
 use crate::sanitize::one_line;
+use crate::saving::Saving;
 use crate::size;
 use crate::split::note_removed;
 use crate::target_form;
@@ -60,13 +58,11 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     let input = input.reading(with.and_then(new_value::file));
     input.check_message()?;
     check_several(&args.out, &input, input.extension())?;
-    let reading = input.reading_options();
     let failed = |error: &Error| get::failure(&input, &args.path, error);
-    let query = PathQuery::parse(&args.path, reading.get_descriptor());
-    let query = query.map_err(|error| failed(&error).into_usage())?;
+    let query = get::query(&input, &args.path)?;
     let value: Arc<dyn ReadAt> = match (&args.value.value, with) {
         (Some(text), _) => {
-            let bytes = new_value::encode(text, &query, reading.get_descriptor());
+            let bytes = new_value::encode(text, &query, input.descriptor());
             Arc::new(bytes.map_err(|error| failed(&error).into_usage())?)
         }
         (None, with) => new_value::read(with.unwrap_or(Path::new("")))?.into(),
@@ -120,7 +116,8 @@ fn write(
     make: impl Fn(&Path, bool) -> Result<RewriteReport, Failure>,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    let (path, mut report) = place(input, target, args, extension, make, output)?;
+    let saving = saving(args, target);
+    let (path, mut report) = saving.place(input.folder(), extension, make, output)?;
     if let Some(path) = path {
         report.output = path;
     }
@@ -128,33 +125,16 @@ fn write(
         output.note(note);
     }
     note_removed(&report.removed_files, output);
-    output.done(args.json, &report, |report, _| text(report))?;
-    Ok(Exit::Done)
+    output.done(args.json, &report, |report, _| text(report))
 }
 
-/// Writes a file with `make`, and returns the result of `make`. If the input is a folder, the file
-/// is in a copy of the folder, and the file's path is also returned.
-pub(crate) fn place<T>(
-    input: &Input,
-    target: &Path,
-    args: &RewriteArgs,
-    extension: &str,
-    make: impl Fn(&Path, bool) -> Result<T, Failure>,
-    output: &mut Output<'_>,
-) -> Result<(Option<PathBuf>, T), Failure> {
-    let Some(folder) = input.folder() else {
-        return Ok((None, make(target, args.force)?));
-    };
-    let saving = SaveOptions::new()
-        .force(args.force)
-        .keep_fingerprint(args.keep_fingerprint)
-        .on_copy(output.line().copies())
-        .progress(output.interruptible());
-    let fill = |prefix: &Path| make(&with_extension(prefix, extension), false);
-    let rebuilt = rebuild(folder, target, &saving, fill)?;
-    note_refusal(&rebuilt.fingerprint, output);
-    let path = with_extension(&target.join(MODEL_STEM), extension);
-    Ok((Some(path), rebuilt.filled))
+/// Returns how a rewritten model is saved.
+pub(crate) fn saving<'a>(args: &RewriteArgs, target: &'a Path) -> Saving<'a> {
+    Saving {
+        target,
+        force: args.force,
+        keep_fingerprint: args.keep_fingerprint,
+    }
 }
 
 fn text(report: &RewriteReport) -> String {

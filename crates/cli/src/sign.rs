@@ -87,8 +87,7 @@ pub(crate) fn run(args: &SignArgs, output: &mut Output<'_>) -> std::result::Resu
             size::show(report.bytes as u64),
         );
         format!("signed: {signature}, {bytes}\n")
-    })?;
-    Ok(Exit::Done)
+    })
 }
 
 /// Returns the model's path with `.sig` appended: `model.sig` for the file `model` or the folder
@@ -153,11 +152,7 @@ pub(crate) fn run_verify(
         report: &report,
     };
     output.report(args.json, &checked, |checked, _| text(checked))?;
-    Ok(if report.is_good() {
-        Exit::Done
-    } else {
-        Exit::Bad
-    })
+    Ok(Exit::of(report.is_good()))
 }
 
 fn text(checked: &CheckedReport<'_>) -> String {

@@ -5,10 +5,9 @@ mod report;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use proto_splitter::SaveOptions;
 use proto_splitter::atomic::same_file;
 use proto_splitter::container::is_named_chunked;
-use proto_splitter::directory::{MODEL_STEM, rebuild};
+use proto_splitter::directory::MODEL_STEM;
 use proto_splitter::externalize::check_model;
 use proto_splitter::merge::Limits;
 use proto_splitter::parts::PartsPlan;
@@ -18,13 +17,13 @@ use crate::Exit;
 use crate::args::{SchemaArgs, SplitArgs};
 use crate::display_name::shown;
 use crate::failure::{Failure, is_records};
-use crate::fingerprint::note_refusal;
 use crate::input::Input;
 use crate::opening::Opening;
 use crate::output::Output;
 use crate::parts;
 use crate::place::{self, CHUNKED, PLAIN, STANDARD, check_file, prefix_of, with_extension};
 use crate::remote;
+use crate::saving::Saving;
 use crate::size;
 use crate::types::{Splitter, Types};
 
@@ -74,12 +73,12 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         output.note(format_args!("removed the existing {removed}"));
     }
     note_removed(&report.removed_files, output);
+    let text = |report: &Report, _| report.text(args);
     if args.dry_run {
-        output.report(args.json, &report, |report, _| report.text(args))?
+        output.report(args.json, &report, text)
     } else {
-        output.done(args.json, &report, |report, _| report.text(args))?
+        output.done(args.json, &report, text)
     }
-    Ok(Exit::Done)
 }
 
 /// Opens a message to split. Fails if it is already in chunks.
@@ -354,8 +353,7 @@ impl Job {
             split: written.is_split,
             merkle_root: written.merkle_root.map(|root| root.to_string()),
         };
-        output.done(args.json, &report, text)?;
-        Ok(Exit::Done)
+        output.done(args.json, &report, text)
     }
 
     /// Writes the output file to standard output. Notes are printed to standard error.
@@ -386,14 +384,12 @@ impl Job {
         };
         let written = match (&args.output, &self.prefix) {
             (Some(folder), _) if self.is_folder => {
-                let saving = SaveOptions::new()
-                    .force(args.force)
-                    .keep_fingerprint(args.keep_fingerprint)
-                    .on_copy(output.line().copies())
-                    .progress(output.interruptible());
-                let rebuilt = rebuild(args.input(), folder, &saving, write)?;
-                note_refusal(&rebuilt.fingerprint, output);
-                let mut written = rebuilt.filled;
+                let saving = Saving {
+                    target: folder,
+                    force: args.force,
+                    keep_fingerprint: args.keep_fingerprint,
+                };
+                let mut written = saving.rebuild(args.input(), write, output)?;
                 if let Some(name) = written.path.file_name() {
                     written.path = folder.join(name);
                 }

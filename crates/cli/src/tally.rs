@@ -1,20 +1,18 @@
 //! `protosplit cat --count`: counts and sums of the values that a query selects.
 
-use std::path::Path;
+use std::io::Write;
 
 use proto_splitter::Error;
-use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::member_names;
 use proto_splitter::ops::{Tally, TallyOptions, Total, tally};
-use proto_splitter::path::PathQuery;
 
 use crate::Exit;
 use crate::args::{CatArgs, CatFormat, TallyArgs};
 use crate::failure::Failure;
-use crate::get::{elements_of_whole, failure};
+use crate::get::{elements_of_whole, failure, query, to_target};
 use crate::opening::Opening;
 use crate::output::Output;
-use crate::place::{self, STANDARD};
+use crate::place;
 use crate::table::{Align, Table};
 
 /// Prints counts and sums or, with `-o`, writes them to a file.
@@ -27,16 +25,13 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
             return Err(Failure::usage(message));
         }
     };
-    let target = args.output_file.output.as_deref();
-    let target = target.filter(|target| *target != Path::new(STANDARD));
-    let place = place::locate(&args.file, &args.reading.schema.companion)?;
+    let target = place::target(args.output_file.output.as_deref());
     let input = Opening::of(&args.reading, output.objects())
         .looked_at(true)
         .progress(output.reading("reading"))
-        .open_at(place)?;
+        .open(&args.file)?;
     let failed = |error: &Error| failure(&input, &args.path, error);
-    let query = PathQuery::parse(&args.path, input.descriptor());
-    let query = query.map_err(|error| failed(&error).into_usage())?;
+    let query = query(&input, &args.path)?;
     if let Some(target) = target {
         input.check_apart(target)?;
     }
@@ -47,25 +42,20 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         tally(&view, query, &member_names(), &options)
     });
     let report = counted.map_err(|error| failed(&input.placed(error)))?;
-    let Some(target) = target else {
-        output.report(is_json, &report, |report, width| {
+    if target.is_none() {
+        return output.report(is_json, &report, |report, width| {
             text(report, &args.tally, width)
-        })?;
-        return Ok(Exit::Done);
-    };
+        });
+    }
     let written = if is_json {
         let json = serde_json::to_string(&report);
         json.map_err(|error| failed(&std::io::Error::from(error).into()))? + "\n"
     } else {
         text(&report, &args.tally, None)
     };
-    AtomicFile::create(
-        target,
-        &MadeFrom::files(input.files()),
-        args.output_file.force,
-    )
-    .and_then(|file| file.write(|sink| Ok(sink.write_all(written.as_bytes())?)))
-    .map_err(|error| failed(&error))?;
+    let write = |sink: &mut dyn Write| Ok(sink.write_all(written.as_bytes())?);
+    to_target(target, args.output_file.force, output, input.files(), write)
+        .map_err(|error| failed(&error))?;
     Ok(Exit::Done)
 }
 

@@ -167,11 +167,7 @@ fn told(
     report.file = path.to_owned();
     let problems = report.problems.iter();
     let failures: Vec<Failure> = problems.map(|error| Failure::of(path, error)).collect();
-    if report.ok {
-        output.done(args.json, &report, |report, _| text(report))?;
-    } else {
-        output.report(args.json, &report, |report, _| text(report))?;
-    }
+    output.verdict(report.ok, args.json, &report, |report, _| text(report))?;
     for warning in &report.warnings {
         output.note(format_args!("{}: {warning}", display_name::shown(path)));
     }

@@ -24,8 +24,7 @@ pub(super) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
             FormsReport::of_saved_model()
         }
     };
-    output.report(args.json, &report, |report, _| text(report))?;
-    Ok(Exit::Done)
+    output.report(args.json, &report, |report, _| text(report))
 }
 
 fn text(report: &FormsReport) -> String {

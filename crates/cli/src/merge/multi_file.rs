@@ -57,8 +57,7 @@ pub(super) fn run(
         files: input.files().iter().map(|file| shown(file)).collect(),
         split: false,
     };
-    output.done(args.json, &report, |report, _| report.text())?;
-    Ok(Exit::Done)
+    output.done(args.json, &report, |report, _| report.text())
 }
 
 impl Report {

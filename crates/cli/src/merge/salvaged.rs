@@ -2,21 +2,19 @@
 
 use std::path::Path;
 
-use proto_splitter::directory::{MODEL_STEM, rebuild};
+use proto_splitter::Error;
 use proto_splitter::formats::ALL;
 use proto_splitter::merge::ReadOptions;
 use proto_splitter::ops::{LostPart, Salvage, SalvageOptions, SalvageReport};
 use proto_splitter::progress::Progress;
-use proto_splitter::{Error, SaveOptions};
 
 use crate::Exit;
 use crate::apart::check_apart;
 use crate::args::MergeArgs;
 use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::fingerprint::note_refusal;
 use crate::output::{Output, shown_path};
-use crate::place::{PLAIN, Place, STANDARD, with_extension};
+use crate::place::{Place, STANDARD};
 use crate::sanitize::one_line;
 use crate::size;
 use crate::types::Types;
@@ -52,41 +50,19 @@ pub(super) fn run(
         .formats(ALL);
     let salvaged = Salvage::open(&place.file, &options).map_err(failed)?;
     let lost = salvaged.lost();
-    let exit = if lost.is_empty() {
-        Exit::Done
-    } else {
-        Exit::Bad
-    };
+    let is_whole = lost.is_empty();
     if args.output() == Path::new(STANDARD) {
         salvaged.write_to(&mut *output).map_err(failed)?;
         lost.iter().for_each(|lost| output.error(said(lost)));
-        return Ok(exit);
+        return Ok(Exit::of(is_whole));
     }
     check_apart(salvaged.files(), args.output())?;
     let merge = |target: &Path, force: bool| salvaged.write_file(target, force).map_err(failed);
-    let to_file = args.output().extension().is_some_and(|end| end == PLAIN);
-    let report = match &place.folder {
-        Some(folder) if !to_file => {
-            let saving = SaveOptions::new()
-                .force(args.force)
-                .keep_fingerprint(args.keep_fingerprint)
-                .on_copy(output.line().copies())
-                .progress(output.interruptible());
-            let fill = |prefix: &Path| merge(&with_extension(prefix, PLAIN), false);
-            let rebuilt = rebuild(folder, args.output(), &saving, fill)?;
-            note_refusal(&rebuilt.fingerprint, output);
-            let target = with_extension(&args.output().join(MODEL_STEM), PLAIN);
-            let mut report = rebuilt.filled;
-            report.output = target;
-            report
-        }
-        _ => merge(args.output(), args.force)?,
-    };
-    match exit {
-        Exit::Done => output.done(args.json, &report, |report, _| text(report))?,
-        _ => output.report(args.json, &report, |report, _| text(report))?,
+    let (path, mut report) = super::save(args, place.folder.as_deref(), merge, output)?;
+    if let Some(path) = path {
+        report.output = path;
     }
-    Ok(exit)
+    output.verdict(is_whole, args.json, &report, |report, _| text(report))
 }
 
 fn said(lost: &LostPart) -> String {
