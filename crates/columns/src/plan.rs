@@ -6,11 +6,10 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, ListArray};
 use arrow_schema::{DataType, Field, TimeUnit};
-use prost_reflect::{
-    EnumDescriptor, ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor,
-};
-use proto_splitter_core::schema::{has_presence, is_closed_enum};
-use proto_splitter_core::wire::wire_type;
+use prost_reflect::{EnumDescriptor, Kind, MessageDescriptor};
+use proto_splitter_core::path::FieldRef;
+use proto_splitter_core::schema::is_closed_enum;
+use proto_splitter_core::wire::{WireType, wire_type};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::names::EnumNames;
@@ -69,19 +68,12 @@ pub(crate) struct Planner {
     enums: HashMap<String, Arc<EnumNames>>,
 }
 
-/// A field or an extension of a message.
-#[derive(Clone)]
-enum Member {
-    Field(FieldDescriptor),
-    Extension(ExtensionDescriptor),
-}
-
 /// The requested fields of a message, in the order requested.
 #[derive(Default)]
 struct Wanted {
     /// True if all fields of the message are requested.
     is_whole: bool,
-    fields: Vec<(Member, Wanted)>,
+    fields: Vec<(FieldRef, Wanted)>,
 }
 
 impl Planner {
@@ -123,7 +115,7 @@ impl Planner {
     fn singles(&mut self, message: &MessageDescriptor) -> Vec<String> {
         let mut names = Vec::new();
         for field in message.fields() {
-            let member = Member::Field(field.clone());
+            let member = FieldRef::Field(field.clone());
             let wanted = Wanted::whole();
             let is_single = match field.kind() {
                 _ if field.is_list() || field.is_map() => false,
@@ -160,9 +152,9 @@ impl Planner {
             return Err(Error::new(ErrorKind::InvalidPath, message));
         }
         above.push(name.to_owned());
-        let all: Vec<(Member, Wanted)>;
+        let all: Vec<(FieldRef, Wanted)>;
         let members = if wanted.is_whole {
-            let fields = message.fields().map(Member::Field);
+            let fields = message.fields().map(FieldRef::Field);
             all = fields.map(|field| (field, Wanted::whole())).collect();
             &all
         } else {
@@ -173,12 +165,12 @@ impl Planner {
         for (member, wanted) in members {
             let shape = self.member(member, wanted, above);
             let shape = shape.map_err(|error| error.at_path(member.name()))?;
-            let wire = wire_type(&member.kind(), member.is_group());
+            let wire = member.wire_type();
             slots.push(Slot {
                 number: member.number(),
                 name: member.name(),
                 wire,
-                is_packable: member.is_packable(),
+                is_packable: wire != WireType::Len && member.takes(WireType::Len),
                 field: Some(fields.len()),
                 rivals: Arc::default(),
                 names: None,
@@ -197,7 +189,7 @@ impl Planner {
 
     fn member(
         &mut self,
-        member: &Member,
+        member: &FieldRef,
         wanted: &Wanted,
         above: &mut Vec<String>,
     ) -> Result<Shape> {
@@ -276,7 +268,7 @@ impl Planner {
 
     /// Adds a slot for each field that isn't a column, but is in the same oneof as a column, since
     /// a value of this field removes the column's value.
-    fn add_rivals(&mut self, members: &[(Member, Wanted)], slots: &mut Vec<Slot>) {
+    fn add_rivals(&mut self, members: &[(FieldRef, Wanted)], slots: &mut Vec<Slot>) {
         // The oneofs of the columns, by name, each with its columns.
         let mut oneofs = HashMap::new();
         for (at, (member, _)) in members.iter().enumerate() {
@@ -314,7 +306,7 @@ impl Planner {
 }
 
 /// Returns the column for the last field on a path.
-fn output(name: String, path: &[Member], shape: &Arc<MessageShape>) -> Output {
+fn output(name: String, path: &[FieldRef], shape: &Arc<MessageShape>) -> Output {
     let mut place = Vec::with_capacity(path.len());
     let mut is_nullable = false;
     let mut lists = 0;
@@ -354,18 +346,18 @@ fn output(name: String, path: &[Member], shape: &Arc<MessageShape>) -> Output {
 }
 
 /// Returns the fields on a path such as `args.key`, the outermost first.
-fn members(root: &MessageDescriptor, name: &str) -> Result<Vec<Member>> {
+fn members(root: &MessageDescriptor, name: &str) -> Result<Vec<FieldRef>> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidPath, message).at_path(name);
-    let mut members: Vec<Member> = Vec::new();
+    let mut members: Vec<FieldRef> = Vec::new();
     let mut message = Some(root.clone());
     for part in parts(name) {
         let Some(within) = message else {
-            let above = members.last().map(Member::name).unwrap_or_default();
+            let above = members.last().map(FieldRef::name).unwrap_or_default();
             return Err(invalid(format!(
                 "{above} is not a message, so it has no field {part}"
             )));
         };
-        let member = Member::find(&within, part)
+        let member = FieldRef::by_text(&within, part)
             .ok_or_else(|| invalid(format!("{} has no field {part}", within.full_name())))?;
         message = match member.kind() {
             Kind::Message(message) => Some(message),
@@ -400,7 +392,7 @@ impl Wanted {
         }
     }
 
-    fn add(&mut self, path: &[Member], name: &str) -> Result<()> {
+    fn add(&mut self, path: &[FieldRef], name: &str) -> Result<()> {
         let Some((first, rest)) = path.split_first() else {
             self.is_whole = true;
             return Ok(());
@@ -425,90 +417,5 @@ impl Wanted {
             return Err(Error::new(ErrorKind::InvalidPath, message).at_path(name));
         }
         below.add(rest, name)
-    }
-}
-
-impl Member {
-    fn find(message: &MessageDescriptor, text: &str) -> Option<Member> {
-        let extension = text
-            .strip_prefix('(')
-            .and_then(|text| text.strip_suffix(')'));
-        if let Some(name) = extension {
-            let mut extensions = message.extensions();
-            return extensions
-                .find(|extension| extension.full_name() == name)
-                .map(Member::Extension);
-        }
-        if let Ok(number) = text.parse() {
-            let field = message.get_field(number).map(Member::Field);
-            return field.or_else(|| message.get_extension(number).map(Member::Extension));
-        }
-        let field = message.get_field_by_name(text);
-        field
-            .or_else(|| message.get_field_by_json_name(text))
-            .map(Member::Field)
-    }
-
-    fn number(&self) -> u32 {
-        match self {
-            Member::Field(field) => field.number(),
-            Member::Extension(field) => field.number(),
-        }
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Member::Field(field) => field.name().to_owned(),
-            Member::Extension(field) => format!("({})", field.full_name()),
-        }
-    }
-
-    fn kind(&self) -> Kind {
-        match self {
-            Member::Field(field) => field.kind(),
-            Member::Extension(field) => field.kind(),
-        }
-    }
-
-    fn is_list(&self) -> bool {
-        match self {
-            Member::Field(field) => field.is_list(),
-            Member::Extension(field) => field.is_list(),
-        }
-    }
-
-    fn is_map(&self) -> bool {
-        match self {
-            Member::Field(field) => field.is_map(),
-            Member::Extension(field) => field.is_map(),
-        }
-    }
-
-    fn is_group(&self) -> bool {
-        match self {
-            Member::Field(field) => field.is_group(),
-            Member::Extension(field) => field.is_group(),
-        }
-    }
-
-    /// Returns true if one field on the wire can contain several packed values.
-    fn is_packable(&self) -> bool {
-        let is_number = !matches!(self.kind(), Kind::Message(_) | Kind::String | Kind::Bytes);
-        self.is_list() && is_number
-    }
-
-    fn has_presence(&self) -> bool {
-        match self {
-            Member::Field(field) => has_presence(field),
-            Member::Extension(field) => field.supports_presence(),
-        }
-    }
-
-    /// Returns the oneof that contains the field; `None` if there is none.
-    fn oneof(&self) -> Option<prost_reflect::OneofDescriptor> {
-        match self {
-            Member::Field(field) => field.containing_oneof(),
-            Member::Extension(_) => None,
-        }
     }
 }

@@ -38,7 +38,9 @@ mod tags;
 
 pub(crate) use condition::Condition;
 pub use field_path::{FieldPath, Select, Step};
-pub(crate) use field_ref::{FieldRef, check_field, message_below};
+#[doc(hidden)]
+pub use field_ref::FieldRef;
+pub(crate) use field_ref::{check_field, message_below};
 pub(crate) use key_codec::{
     CanonicalKey, EntryKey, KeyCodec, KeyForm, canonical_key, entry_key, is_key,
 };

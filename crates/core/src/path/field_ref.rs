@@ -3,85 +3,119 @@
 use prost_reflect::{ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 
 use super::map_key::MapKey;
-use crate::features::has_presence;
+use crate::features::{extension_verifies_utf8, has_presence, verifies_utf8};
 use crate::wire::{Field, WireType, wire_type};
 use crate::{Error, ErrorKind, Result};
 
 /// A field or an extension. prost-reflect has a type for each, but paths treat them alike.
 #[derive(Clone, Debug)]
-pub(crate) enum FieldRef {
+pub enum FieldRef {
+    /// A field that the message type declares.
     Field(FieldDescriptor),
+    /// A field that extends the message type.
     Extension(ExtensionDescriptor),
 }
 
 impl FieldRef {
-    pub(crate) fn by_number(message: &MessageDescriptor, number: u32) -> Option<FieldRef> {
+    /// Finds a field or an extension by its number.
+    pub fn by_number(message: &MessageDescriptor, number: u32) -> Option<FieldRef> {
         message
             .get_field(number)
             .map(FieldRef::Field)
             .or_else(|| message.get_extension(number).map(FieldRef::Extension))
     }
 
-    pub(crate) fn by_text(message: &MessageDescriptor, text: &str) -> Option<FieldRef> {
-        field_by_text(message, text)
+    /// Finds a field by its name, JSON name or number, or an extension by its name in parentheses.
+    pub fn by_text(message: &MessageDescriptor, text: &str) -> Option<FieldRef> {
+        if let Some(name) = text
+            .strip_prefix('(')
+            .and_then(|name| name.strip_suffix(')'))
+        {
+            return message
+                .extensions()
+                .find(|extension| extension.full_name() == name)
+                .map(FieldRef::Extension);
+        }
+        match text.parse() {
+            Ok(number) => FieldRef::by_number(message, number),
+            Err(_) => message
+                .get_field_by_name(text)
+                .or_else(|| message.get_field_by_json_name(text))
+                .map(FieldRef::Field),
+        }
     }
 
-    pub(crate) fn number(&self) -> u32 {
+    /// Returns the field's number.
+    pub fn number(&self) -> u32 {
         match self {
             FieldRef::Field(field) => field.number(),
             FieldRef::Extension(field) => field.number(),
         }
     }
 
-    pub(crate) fn name(&self) -> String {
+    /// Returns the field's name, or the full name of an extension, in parentheses.
+    pub fn name(&self) -> String {
         match self {
             FieldRef::Field(field) => field.name().to_owned(),
             FieldRef::Extension(field) => format!("({})", field.full_name()),
         }
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    /// Returns the kind of the values.
+    pub fn kind(&self) -> Kind {
         match self {
             FieldRef::Field(field) => field.kind(),
             FieldRef::Extension(field) => field.kind(),
         }
     }
 
-    pub(crate) fn is_list(&self) -> bool {
+    /// Returns true if the field is repeated, but not a map.
+    pub fn is_list(&self) -> bool {
         match self {
             FieldRef::Field(field) => field.is_list(),
             FieldRef::Extension(field) => field.is_list(),
         }
     }
 
-    pub(crate) fn is_map(&self) -> bool {
+    /// Returns true if the field is a map.
+    pub fn is_map(&self) -> bool {
         match self {
             FieldRef::Field(field) => field.is_map(),
             FieldRef::Extension(field) => field.is_map(),
         }
     }
 
-    pub(crate) fn is_group(&self) -> bool {
+    /// Returns true if the values are encoded as groups.
+    pub fn is_group(&self) -> bool {
         match self {
             FieldRef::Field(field) => field.is_group(),
             FieldRef::Extension(field) => field.is_group(),
         }
     }
 
+    /// Returns true if parsers refuse values that aren't UTF-8.
+    pub fn verifies_utf8(&self) -> bool {
+        match self {
+            FieldRef::Field(field) => verifies_utf8(field),
+            FieldRef::Extension(field) => extension_verifies_utf8(field),
+        }
+    }
+
     /// Returns the wire type of an unpacked value.
-    pub(crate) fn wire_type(&self) -> WireType {
+    pub fn wire_type(&self) -> WireType {
         wire_type(&self.kind(), self.is_group())
     }
 
     /// Returns true if a value of this field may have this wire type; repeated numbers may be
     /// packed or not.
-    pub(crate) fn takes(&self, wire: WireType) -> bool {
+    pub fn takes(&self, wire: WireType) -> bool {
         let single = self.wire_type();
         let packable = self.is_list() && single != WireType::StartGroup;
         wire == single || (packable && wire == WireType::Len)
     }
 
-    pub(crate) fn has_presence(&self) -> bool {
+    /// Returns true if an absent field differs from a field with the default value.
+    pub fn has_presence(&self) -> bool {
         match self {
             FieldRef::Field(field) => has_presence(field),
             FieldRef::Extension(field) => field.supports_presence(),
@@ -89,30 +123,11 @@ impl FieldRef {
     }
 
     /// Returns the oneof that the field is in, if any.
-    pub(crate) fn oneof(&self) -> Option<prost_reflect::OneofDescriptor> {
+    pub fn oneof(&self) -> Option<prost_reflect::OneofDescriptor> {
         match self {
             FieldRef::Field(field) => field.containing_oneof(),
             FieldRef::Extension(_) => None,
         }
-    }
-}
-
-pub(super) fn field_by_text(message: &MessageDescriptor, text: &str) -> Option<FieldRef> {
-    if let Some(name) = text
-        .strip_prefix('(')
-        .and_then(|name| name.strip_suffix(')'))
-    {
-        return message
-            .extensions()
-            .find(|extension| extension.full_name() == name)
-            .map(FieldRef::Extension);
-    }
-    match text.parse() {
-        Ok(number) => FieldRef::by_number(message, number),
-        Err(_) => message
-            .get_field_by_name(text)
-            .or_else(|| message.get_field_by_json_name(text))
-            .map(FieldRef::Field),
     }
 }
 

@@ -6,7 +6,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 
 use super::condition::{Condition, Operator, Wanted};
 use super::field_path::{FieldPath, Select};
-use super::field_ref::{FieldRef, field_by_text, key_kind, kind_name, message_below};
+use super::field_ref::{FieldRef, key_kind, kind_name, message_below};
 use super::map_key::MapKey;
 use super::query::{PathQuery, Pick, Place, QueryStep};
 use super::resolve::{TargetKind, is_implicit};
@@ -85,7 +85,7 @@ fn steps(text: &str, root: Option<&MessageDescriptor>) -> Result<Vec<QueryStep>>
                     return Err(invalid(message));
                 }
                 None => None,
-                Some(message) => Some(field_by_text(message, name).ok_or_else(|| {
+                Some(message) => Some(FieldRef::by_text(message, name).ok_or_else(|| {
                     invalid(format!("{} has no field {name}", message.full_name()))
                 })?),
             };

@@ -4,8 +4,7 @@
 use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
-use proto_splitter_core::path::{FieldPath, Step};
-use proto_splitter_core::schema::{extension_verifies_utf8, verifies_utf8};
+use proto_splitter_core::path::{FieldPath, FieldRef, Step};
 use proto_splitter_core::wire::{Field, Input, MAX_VARINT_LEN, WireCursor, WireType, wire_type};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -93,7 +92,7 @@ impl<I: Input> Parser<I> {
     ) -> Result<()> {
         self.parsed.fields += 1;
         let end = self.cursor.end();
-        let known = Known::by_number(descriptor, field.number.0);
+        let known = FieldRef::by_number(descriptor, field.number.0);
         match known
             .as_ref()
             .map(|known| (known, reading(known, field.wire_type)))
@@ -206,47 +205,16 @@ enum Reading {
     Any,
 }
 
-/// A field or extension that the message type declares.
-struct Known {
-    number: u32,
-    kind: Kind,
-    is_group: bool,
-    is_repeated: bool,
-    /// True if parsers refuse values that aren't UTF-8.
-    is_utf8: bool,
-}
-
-impl Known {
-    fn by_number(message: &MessageDescriptor, number: u32) -> Option<Known> {
-        if let Some(field) = message.get_field(number) {
-            return Some(Known {
-                number,
-                kind: field.kind(),
-                is_group: field.is_group(),
-                is_repeated: field.is_list() || field.is_map(),
-                is_utf8: verifies_utf8(&field),
-            });
-        }
-        let extension = message.get_extension(number)?;
-        Some(Known {
-            number,
-            kind: extension.kind(),
-            is_group: extension.is_group(),
-            is_repeated: extension.is_list(),
-            is_utf8: extension_verifies_utf8(&extension),
-        })
-    }
-}
-
 /// Returns the way to check a declared field with this wire type; `None` if protobuf parsers would
 /// treat the field as unknown because of its wire type.
-fn reading(field: &Known, wire: WireType) -> Option<Reading> {
-    let own = wire_type(&field.kind, field.is_group);
-    let reading = match &field.kind {
-        Kind::Message(message) => Reading::Message(message.clone()),
-        Kind::String if field.is_utf8 => Reading::Utf8,
+fn reading(field: &FieldRef, wire: WireType) -> Option<Reading> {
+    let kind = field.kind();
+    let own = wire_type(&kind, field.is_group());
+    let reading = match kind {
+        Kind::Message(message) => Reading::Message(message),
+        Kind::String if field.verifies_utf8() => Reading::Utf8,
         Kind::String | Kind::Bytes => Reading::Any,
-        _ if field.is_repeated && wire == WireType::Len => {
+        _ if field.is_list() && wire == WireType::Len => {
             let each = |width: u8| Reading::Fixed(width.into());
             return Some(own.width().map_or(Reading::Varints, each));
         }
@@ -259,9 +227,9 @@ fn reading(field: &Known, wire: WireType) -> Option<Reading> {
 #[derive(Debug, Default)]
 struct Counts(Vec<(u32, u64)>);
 
-fn step(field: &Known, counts: &mut Counts) -> Step {
-    let number = field.number;
-    if !field.is_repeated {
+fn step(field: &FieldRef, counts: &mut Counts) -> Step {
+    let number = field.number();
+    if !field.is_list() && !field.is_map() {
         return Step::field(number);
     }
     let count = match counts.0.iter().position(|(known, _)| *known == number) {
