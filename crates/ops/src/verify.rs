@@ -264,17 +264,9 @@ pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyRepor
         original: options.against.map(Original::of).transpose()?,
         reading,
     };
-    let mut report = VerifyReport {
-        file: input.input().to_owned(),
-        ok: false,
-        checked: Checked::message(input),
-        deep: None,
-        against: None,
-        root: options.root,
-        variables: None,
-        problems: Vec::new(),
-        warnings: Vec::new(),
-    };
+    let checked = Checked::message(input.chunked().is_some(), input.descriptor());
+    let mut report = VerifyReport::new(input.input().to_owned(), checked);
+    report.root = options.root;
     if is_checked_by_format {
         report.check_format(&job);
     } else {
@@ -325,25 +317,21 @@ impl VerifyReport {
     /// Returns the report on a chunked file that can't be opened because it is truncated or has a
     /// damaged trailer.
     pub fn of_unreadable(file: impl Into<PathBuf>, problem: Error) -> VerifyReport {
+        let mut report = VerifyReport::new(file.into(), Checked::message(true, None));
+        report.problems.push(problem);
+        report
+    }
+
+    fn new(file: PathBuf, checked: Checked) -> VerifyReport {
         VerifyReport {
-            file: file.into(),
+            file,
             ok: false,
-            checked: Checked::Message {
-                split: true,
-                checksums: true,
-                message: None,
-                records: None,
-                chunk_count: 0,
-                chunk_bytes: 0,
-                merged_bytes: None,
-                merged_crc32c: None,
-                byte_exact: None,
-            },
+            checked,
             deep: None,
             against: None,
             root: None,
             variables: None,
-            problems: vec![problem],
+            problems: Vec::new(),
             warnings: Vec::new(),
         }
     }
@@ -490,9 +478,7 @@ impl VerifyReport {
 
 impl Checked {
     /// Returns the facts about a message that are known before it is read.
-    fn message(input: &Opened) -> Checked {
-        let is_chunked = input.chunked().is_some();
-        let known = input.descriptor();
+    fn message(is_chunked: bool, known: Option<&MessageDescriptor>) -> Checked {
         Checked::Message {
             split: is_chunked,
             checksums: is_chunked,
