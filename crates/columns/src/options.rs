@@ -45,47 +45,23 @@ impl TableOptions {
         self
     }
 
-    /// Sets whether to add columns for the parents of each row: the index or key in each list or
-    /// map on the query's path, and the single-valued fields of each enclosing message. Default:
-    /// false.
-    #[must_use]
-    pub fn with_parent(mut self, with_parent: bool) -> Self {
-        self.with_parent = with_parent;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets whether to add columns for the parents of each row: the index or key in each list
+        /// or map on the query's path, and the single-valued fields of each enclosing message.
+        /// Default: false.
+        const with_parent, get_with_parent: bool;
 
-    /// Sets the unit of `google.protobuf.Timestamp` and `Duration` values. Finer fractions are
-    /// dropped. Default: nanoseconds, which are exact but limited to the years from 1677 to 2262.
-    #[must_use]
-    pub fn time_unit(mut self, unit: TimeUnit) -> Self {
-        self.time_unit = unit;
-        self
-    }
+        /// Sets the unit of `google.protobuf.Timestamp` and `Duration` values. Finer fractions are
+        /// dropped. Default: nanoseconds, which are exact but limited to the years from 1677 to
+        /// 2262.
+        const time_unit, get_time_unit: TimeUnit;
 
-    /// Sets the number of threads. Default: the number of cores.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
+        /// Sets the number of threads. Default: the number of cores.
+        into threads, get_threads: Option<NonZeroUsize>;
     }
 
     /// Returns the paths of the columns; `None` for all single-valued fields.
     pub fn get_columns(&self) -> Option<&[String]> {
         self.columns.as_deref()
-    }
-
-    /// Returns whether to add columns for the parents of each row.
-    pub const fn get_with_parent(&self) -> bool {
-        self.with_parent
-    }
-
-    /// Returns the unit of `google.protobuf.Timestamp` and `Duration` values.
-    pub const fn get_time_unit(&self) -> TimeUnit {
-        self.time_unit
-    }
-
-    /// Returns the number of threads; `None` for the number of cores.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
     }
 }

@@ -48,69 +48,26 @@ impl ExternalizeOptions {
         }
     }
 
-    /// Sets the minimum size of constants that are moved out of the model, in bytes. Default:
-    /// [`DEFAULT_MIN_SIZE`].
-    #[must_use]
-    pub const fn min_size(mut self, bytes: u64) -> Self {
-        self.min_size = bytes;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the minimum size of constants that are moved out of the model, in bytes. Default:
+        /// [`DEFAULT_MIN_SIZE`].
+        const min_size, get_min_size: u64;
 
-    /// Sets the number of threads that read and write; `None` means one per core. Each thread has a
-    /// 1 MiB buffer. Default: `None`.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
-    }
+        /// Sets the number of threads that read and write; `None` means one per core. Each thread
+        /// has a 1 MiB buffer. Default: `None`.
+        into threads, get_threads: Option<NonZeroUsize>;
 
-    /// Sets whether to replace an existing SavedModel. Default: false.
-    #[must_use]
-    pub const fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
+        /// Sets whether to replace an existing SavedModel. Default: false.
+        const force, get_force: bool;
 
-    /// Sets whether the model maps its constants from files at absolute paths. Loading the model
-    /// then needs no memory for constants. However, the model's folder can't be moved, and
-    /// functions that XLA compiles keep their constants. Default: false.
-    #[must_use]
-    pub const fn mapped(mut self, mapped: bool) -> Self {
-        self.mapped = mapped;
-        self
-    }
+        /// Sets whether the model maps its constants from files at absolute paths. Loading the
+        /// model then needs no memory for constants. However, the model's folder can't be moved,
+        /// and functions that XLA compiles keep their constants. Default: false.
+        const mapped, get_mapped: bool;
 
-    /// Sets the progress listener, which can also cancel the operation. All constants are read
-    /// twice: once to find equal constants, and once to copy them. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
-
-    /// Returns the minimum size of constants that are moved out of the model, in bytes.
-    pub const fn get_min_size(&self) -> u64 {
-        self.min_size
-    }
-
-    /// Returns the number of threads that read and write; `None` means one per core.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
-    }
-
-    /// Returns whether to replace an existing SavedModel.
-    pub const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    /// Returns whether the model maps its constants from files at absolute paths.
-    pub const fn get_mapped(&self) -> bool {
-        self.mapped
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
+        /// Sets the progress listener, which can also cancel the operation. All constants are read
+        /// twice: once to find equal constants, and once to copy them. Default: none.
+        ref progress, get_progress: Progress;
     }
 
     pub(crate) fn thread_count(&self) -> NonZeroUsize {

@@ -164,12 +164,16 @@ impl ObjectReadOptions {
         self
     }
 
-    /// Sets the maximum gap between two ranges that one request fetches, in bytes. Default:
-    /// [`DEFAULT_COALESCE`]. If both ranges are shorter than the gap, they are fetched separately.
-    #[must_use]
-    pub const fn coalesce(mut self, bytes: u64) -> Self {
-        self.coalesce = bytes;
-        self
+    proto_splitter_core::options! {
+        /// Sets the maximum gap between two ranges that one request fetches, in bytes. Default:
+        /// [`DEFAULT_COALESCE`]. If both ranges are shorter than the gap, they are fetched
+        /// separately.
+        const coalesce, get_coalesce: u64;
+
+        /// Sets the size of the cache, including the bytes of pending requests, in bytes. Default:
+        /// [`DEFAULT_CACHE_SIZE`]. Bytes that a read is waiting for are cached even if the cache is
+        /// full.
+        const cache_size, get_cache_size: u64;
     }
 
     /// Sets the maximum number of simultaneous requests, at least one. Default:
@@ -180,33 +184,14 @@ impl ObjectReadOptions {
         self
     }
 
-    /// Sets the size of the cache, including the bytes of pending requests, in bytes. Default:
-    /// [`DEFAULT_CACHE_SIZE`]. Bytes that a read is waiting for are cached even if the cache is
-    /// full.
-    #[must_use]
-    pub const fn cache_size(mut self, bytes: u64) -> Self {
-        self.cache_size = bytes;
-        self
-    }
-
     /// Returns the maximum number of bytes that one request fetches.
     pub const fn get_request_size(&self) -> u64 {
         self.request_size
     }
 
-    /// Returns the maximum gap between two ranges that one request fetches, in bytes.
-    pub const fn get_coalesce(&self) -> u64 {
-        self.coalesce
-    }
-
     /// Returns the maximum number of simultaneous requests.
     pub const fn get_at_once(&self) -> usize {
         self.at_once
-    }
-
-    /// Returns the size of the cache, including the bytes of pending requests, in bytes.
-    pub const fn get_cache_size(&self) -> u64 {
-        self.cache_size
     }
 }
 
@@ -258,19 +243,13 @@ impl ObjectWriteOptions {
         self
     }
 
-    /// Sets whether an existing object is replaced. Default: false.
-    #[must_use]
-    pub const fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets whether an existing object is replaced. Default: false.
+        const force, get_force: bool;
 
-    /// Sets the approximate size of the object, in bytes. Parts are made larger if the object would
-    /// otherwise have too many of them. Default: 0, for an unknown size.
-    #[must_use]
-    pub const fn expected_size(mut self, bytes: u64) -> Self {
-        self.expected_size = bytes;
-        self
+        /// Sets the approximate size of the object, in bytes. Parts are made larger if the object
+        /// would otherwise have too many of them. Default: 0, for an unknown size.
+        const expected_size, get_expected_size: u64;
     }
 
     /// Returns the minimum size of the parts of an upload, in bytes.
@@ -281,16 +260,6 @@ impl ObjectWriteOptions {
     /// Returns the maximum number of parts to upload at once.
     pub const fn get_at_once(&self) -> usize {
         self.at_once
-    }
-
-    /// Returns whether an existing object is replaced.
-    pub const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    /// Returns the approximate size of the object, in bytes; 0 if it is unknown.
-    pub const fn get_expected_size(&self) -> u64 {
-        self.expected_size
     }
 
     /// Returns the size of each part except the last, in bytes. This is the minimum part size that

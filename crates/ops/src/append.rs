@@ -29,12 +29,13 @@ impl AppendOptions {
         AppendOptions::default()
     }
 
-    /// Sets the type of the tensor's elements. Default: `None`, which uses the type in the NumPy
-    /// file's header.
-    #[must_use]
-    pub fn dtype(mut self, dtype: Option<DType>) -> Self {
-        self.dtype = dtype;
-        self
+    proto_splitter_core::options! {
+        /// Sets the type of the tensor's elements. Default: `None`, which uses the type in the
+        /// NumPy file's header.
+        const dtype, get_dtype: Option<DType>;
+
+        /// Sets the progress listener, which can also cancel the operation. Default: none.
+        ref progress, get_progress: Progress;
     }
 
     /// Sets the tensor's shape, for a source that contains only little-endian elements and no
@@ -63,19 +64,6 @@ impl AppendOptions {
         self
     }
 
-    /// Sets the progress listener, which can also cancel the operation. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
-
-    /// Returns the type of the tensor's elements; `None` to use the type in the NumPy file's
-    /// header.
-    pub fn get_dtype(&self) -> Option<DType> {
-        self.dtype
-    }
-
     /// Returns the tensor's shape, for a source without a header; `None` if the source is a NumPy
     /// file.
     pub fn get_shape(&self) -> Option<&[u64]> {
@@ -90,11 +78,6 @@ impl AppendOptions {
     /// Returns the program that declares the parameters; `None` to use the program next to them.
     pub fn get_program(&self) -> Option<&Path> {
         self.program.as_deref()
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub fn get_progress(&self) -> &Progress {
-        &self.progress
     }
 }
 

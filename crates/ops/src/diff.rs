@@ -46,21 +46,14 @@ impl DiffOptions {
         self
     }
 
-    /// Sets progress reporting and cancellation. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
+    proto_splitter_core::options! {
+        /// Sets progress reporting and cancellation. Default: none.
+        ref progress, get_progress: Progress;
     }
 
     /// Returns the number of differences after which the comparison ends.
     pub const fn get_limit(&self) -> usize {
         self.limit
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
     }
 }
 

@@ -33,68 +33,25 @@ impl EditOptions {
         EditOptions::default()
     }
 
-    /// Sets the chunk sizes and the compression, for an output in chunks. The output's profile and
-    /// schema are those of the input; overwriting, threads and progress are those set by
-    /// [`force`](Self::force), [`threads`](Self::threads) and [`progress`](Self::progress).
-    /// Default: [`SplitOptions::new`].
-    #[must_use]
-    pub fn split(mut self, split: SplitOptions) -> Self {
-        self.split = split;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the chunk sizes and the compression, for an output in chunks. The output's profile
+        /// and schema are those of the input; overwriting, threads and progress are those set by
+        /// [`force`](Self::force), [`threads`](Self::threads) and [`progress`](Self::progress).
+        /// Default: [`SplitOptions::new`].
+        ref split, get_split: SplitOptions;
 
-    /// Sets the form of the output, which must be one of the forms of the input's format. Default:
-    /// the input's form if its message is made of several files, otherwise one file.
-    #[must_use]
-    pub fn form(mut self, form: impl Into<Option<&'static ConvertTarget>>) -> Self {
-        self.form = form.into();
-        self
-    }
+        /// Sets the form of the output, which must be one of the forms of the input's format.
+        /// Default: the input's form if its message is made of several files, otherwise one file.
+        into form, get_form: Option<&'static ConvertTarget>;
 
-    /// Sets whether to overwrite existing output. Default: false.
-    #[must_use]
-    pub fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
+        /// Sets whether to overwrite existing output. Default: false.
+        const force, get_force: bool;
 
-    /// Sets the number of threads. Default: the number of cores.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
-    }
+        /// Sets the number of threads. Default: the number of cores.
+        into threads, get_threads: Option<NonZeroUsize>;
 
-    /// Sets progress reporting and cancellation, for writing. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
-
-    /// Returns the chunk sizes and the compression, for an output in chunks.
-    pub const fn get_split(&self) -> &SplitOptions {
-        &self.split
-    }
-
-    /// Returns the form of the output; `None` for the default form.
-    pub const fn get_form(&self) -> Option<&'static ConvertTarget> {
-        self.form
-    }
-
-    /// Returns whether to overwrite existing output.
-    pub const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    /// Returns the number of threads; `None` for the number of cores.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
+        /// Sets progress reporting and cancellation, for writing. Default: none.
+        ref progress, get_progress: Progress;
     }
 }
 

@@ -67,40 +67,15 @@ impl ExportOptions {
         ExportOptions::default()
     }
 
-    /// Sets the format. Default: the format implied by the output's name.
-    #[must_use]
-    pub fn format(mut self, format: impl Into<Option<ExportFormat>>) -> Self {
-        self.format = format.into();
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the format. Default: the format implied by the output's name.
+        into format, get_format: Option<ExportFormat>;
 
-    /// Sets whether to overwrite an existing file. Default: false.
-    #[must_use]
-    pub fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
+        /// Sets whether to overwrite an existing file. Default: false.
+        const force, get_force: bool;
 
-    /// Sets progress reporting and cancellation. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
-
-    /// Returns the format; `None` for the format implied by the output's name.
-    pub const fn get_format(&self) -> Option<ExportFormat> {
-        self.format
-    }
-
-    /// Returns whether to overwrite an existing file.
-    pub const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
+        /// Sets progress reporting and cancellation. Default: none.
+        ref progress, get_progress: Progress;
     }
 }
 

@@ -391,17 +391,11 @@ impl ListOptions {
         ListOptions::default()
     }
 
-    /// Sets whether to read the header of every record chunk, which contains the compression and
-    /// the stored size. In an object store, reading a header requires a request. Default: true.
-    #[must_use]
-    pub fn read_headers(mut self, read_headers: bool) -> Self {
-        self.read_headers = read_headers;
-        self
-    }
-
-    /// Returns whether to read the header of every record chunk.
-    pub const fn get_read_headers(&self) -> bool {
-        self.read_headers
+    proto_splitter_core::options! {
+        /// Sets whether to read the header of every record chunk, which contains the compression
+        /// and the stored size. In an object store, reading a header requires a request. Default:
+        /// true.
+        const read_headers, get_read_headers: bool;
     }
 }
 

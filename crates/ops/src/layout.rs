@@ -35,40 +35,15 @@ impl LayoutOptions {
         LayoutOptions::default()
     }
 
-    /// Sets whether to list the parts of each region, including block headers. Default: false.
-    #[must_use]
-    pub fn parts(mut self, parts: bool) -> Self {
-        self.parts = parts;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets whether to list the parts of each region, including block headers. Default: false.
+        const parts, get_parts: bool;
 
-    /// Sets the options for opening the input. Default: [`OpenOptions::new`].
-    #[must_use]
-    pub fn open(mut self, options: OpenOptions) -> Self {
-        self.open = options;
-        self
-    }
+        /// Sets the options for opening the input. Default: [`OpenOptions::new`].
+        ref open, get_open: OpenOptions;
 
-    /// Sets progress reporting and cancellation. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
-
-    /// Returns whether to list the parts of each region, including block headers.
-    pub const fn get_parts(&self) -> bool {
-        self.parts
-    }
-
-    /// Returns the options for opening the input.
-    pub const fn get_open(&self) -> &OpenOptions {
-        &self.open
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
+        /// Sets progress reporting and cancellation. Default: none.
+        ref progress, get_progress: Progress;
     }
 }
 

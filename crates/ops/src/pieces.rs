@@ -32,11 +32,9 @@ impl PiecesOptions {
         PiecesOptions::default()
     }
 
-    /// Sets the maximum size and the contents of each piece. Default: [`PieceOptions::new`].
-    #[must_use]
-    pub fn pieces(mut self, pieces: PieceOptions) -> Self {
-        self.pieces = pieces;
-        self
+    proto_splitter_core::options! {
+        /// Sets the maximum size and the contents of each piece. Default: [`PieceOptions::new`].
+        ref pieces, get_pieces: PieceOptions;
     }
 
     /// Sets progress reporting and cancellation. Default: the progress set when the input was
@@ -45,11 +43,6 @@ impl PiecesOptions {
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
         self
-    }
-
-    /// Returns the maximum size and the contents of each piece.
-    pub const fn get_pieces(&self) -> &PieceOptions {
-        &self.pieces
     }
 
     /// Returns the listener for progress and cancellation; `None` for the one set when the input

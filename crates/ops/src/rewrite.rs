@@ -34,68 +34,24 @@ impl ReplaceOptions {
         ReplaceOptions::default()
     }
 
-    /// Sets the compression of the chunk that contains the value. Default:
-    /// [`ChunkCompression::default`].
-    #[must_use]
-    pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
-        self.compression = compression.into();
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the compression of the chunk that contains the value. Default:
+        /// [`ChunkCompression::default`].
+        into compression, get_compression: ChunkCompression;
 
-    /// Sets the maximum size of each file, in bytes, for an output in chunks. Default: unlimited,
-    /// so that there is one file.
-    #[must_use]
-    pub fn max_file_size(mut self, bytes: impl Into<Option<u64>>) -> Self {
-        self.max_file_size = bytes.into();
-        self
-    }
+        /// Sets the maximum size of each file, in bytes, for an output in chunks. Default:
+        /// unlimited, so that there is one file.
+        into max_file_size, get_max_file_size: Option<u64>;
 
-    /// Sets the form of the output, which must be one of the forms of the input's format. Default:
-    /// the input's form if its message is made of several files, otherwise one file.
-    #[must_use]
-    pub fn form(mut self, form: impl Into<Option<&'static ConvertTarget>>) -> Self {
-        self.form = form.into();
-        self
-    }
+        /// Sets the form of the output, which must be one of the forms of the input's format.
+        /// Default: the input's form if its message is made of several files, otherwise one file.
+        into form, get_form: Option<&'static ConvertTarget>;
 
-    /// Sets whether to overwrite existing output. Default: false.
-    #[must_use]
-    pub fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
+        /// Sets whether to overwrite existing output. Default: false.
+        const force, get_force: bool;
 
-    /// Sets progress reporting and cancellation. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
-
-    /// Returns the compression of the chunk that contains the value.
-    pub const fn get_compression(&self) -> ChunkCompression {
-        self.compression
-    }
-
-    /// Returns the maximum size of each file, in bytes, for an output in chunks; `None` if
-    /// unlimited.
-    pub const fn get_max_file_size(&self) -> Option<u64> {
-        self.max_file_size
-    }
-
-    /// Returns the form of the output; `None` for the default form.
-    pub const fn get_form(&self) -> Option<&'static ConvertTarget> {
-        self.form
-    }
-
-    /// Returns whether to overwrite existing output.
-    pub const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
+        /// Sets progress reporting and cancellation. Default: none.
+        ref progress, get_progress: Progress;
     }
 
     /// Returns the options for writing a chunked file.

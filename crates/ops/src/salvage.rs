@@ -30,12 +30,13 @@ impl SalvageOptions {
         SalvageOptions::default()
     }
 
-    /// Sets the options for reading. If they contain a message type, it is used instead of the type
-    /// that the file specifies. Default: [`ReadOptions::new`].
-    #[must_use]
-    pub fn reading(mut self, reading: ReadOptions) -> Self {
-        self.reading = reading;
-        self
+    proto_splitter_core::options! {
+        /// Sets the options for reading. If they contain a message type, it is used instead of the
+        /// type that the file specifies. Default: [`ReadOptions::new`].
+        ref reading, get_reading: ReadOptions;
+
+        /// Sets whether to overwrite existing output. Default: false.
+        const force, get_force: bool;
     }
 
     /// Sets the schemas in which to look up the message type that the file specifies. Default:
@@ -54,23 +55,11 @@ impl SalvageOptions {
         self
     }
 
-    /// Sets whether to overwrite existing output. Default: false.
-    #[must_use]
-    pub fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
-
     /// Sets progress reporting and cancellation. Default: the progress in the options for reading.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.reading = self.reading.progress(progress);
         self
-    }
-
-    /// Returns the options for reading.
-    pub const fn get_reading(&self) -> &ReadOptions {
-        &self.reading
     }
 
     /// Returns the schemas in which to look up the message type that the file specifies.
@@ -81,11 +70,6 @@ impl SalvageOptions {
     /// Returns the formats in which to look up the message type that the file specifies.
     pub const fn get_formats(&self) -> Option<&Registry> {
         self.formats.as_ref()
-    }
-
-    /// Returns whether to overwrite existing output.
-    pub const fn get_force(&self) -> bool {
-        self.force
     }
 
     /// Returns the descriptor of the message type that a salvaged file specifies; `None` if it

@@ -37,19 +37,13 @@ impl<'a> VerifyOptions<'a> {
         VerifyOptions::default()
     }
 
-    /// Sets whether to also parse the whole message according to its type. Default: false.
-    #[must_use]
-    pub fn deep(mut self, deep: bool) -> Self {
-        self.deep = deep;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets whether to also parse the whole message according to its type. Default: false.
+        const deep, get_deep: bool;
 
-    /// Sets the original message to compare the input with, byte by byte. The original must be in
-    /// one piece. Default: `None`, which compares nothing.
-    #[must_use]
-    pub fn against(mut self, original: impl Into<Option<&'a Opened>>) -> Self {
-        self.against = original.into();
-        self
+        /// Sets the original message to compare the input with, byte by byte. The original must be
+        /// in one piece. Default: `None`, which compares nothing.
+        into against, get_against: Option<&'a Opened>;
     }
 
     /// Sets progress reporting and cancellation. Default: the progress set when the input was
@@ -74,16 +68,6 @@ impl<'a> VerifyOptions<'a> {
     pub fn folder(mut self, folder: impl Into<Option<PathBuf>>) -> Self {
         self.folder = folder.into();
         self
-    }
-
-    /// Returns whether to also parse the whole message according to its type.
-    pub const fn get_deep(&self) -> bool {
-        self.deep
-    }
-
-    /// Returns the original message to compare the input with, byte by byte.
-    pub const fn get_against(&self) -> Option<&'a Opened> {
-        self.against
     }
 
     /// Returns the listener for progress and cancellation.

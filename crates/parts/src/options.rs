@@ -43,26 +43,24 @@ impl PartOptions {
         }
     }
 
-    /// Sets the number of threads; `None` means one per core. The result doesn't depend on this
-    /// number. Default: `None`.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the number of threads; `None` means one per core. The result doesn't depend on this
+        /// number. Default: `None`.
+        into threads, get_threads: Option<NonZeroUsize>;
 
-    /// Sets the progress listener, which can also cancel the work. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
+        /// Sets the progress listener, which can also cancel the work. Default: none.
+        ref progress, get_progress: Progress;
 
-    /// Sets the limits for reading a chunked file. Default: [`Limits::new`].
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
+        /// Sets the limits for reading a chunked file. Default: [`Limits::new`].
+        ref limits, get_limits: Limits;
+
+        /// Sets whether a commit of a split or a merge rereads all data that the parts have
+        /// written, and verifies the checksums in the parts' reports. Default: true.
+        ///
+        /// Without rereading, a commit doesn't detect damage to the data of a part that happened
+        /// after the part was run. A reader of a chunked file detects such damage by the file's own
+        /// checksums. A merged message has no checksums, so the damage isn't detected.
+        const reread, get_reread: bool;
     }
 
     /// Sets the access to object stores, for the objects that the plan names by URL. Default:
@@ -73,42 +71,9 @@ impl PartOptions {
         self
     }
 
-    /// Sets whether a commit of a split or a merge rereads all data that the parts have written,
-    /// and verifies the checksums in the parts' reports. Default: true.
-    ///
-    /// Without rereading, a commit doesn't detect damage to the data of a part that happened after
-    /// the part was run. A reader of a chunked file detects such damage by the file's own
-    /// checksums. A merged message has no checksums, so the damage isn't detected.
-    #[must_use]
-    pub const fn reread(mut self, reread: bool) -> Self {
-        self.reread = reread;
-        self
-    }
-
-    /// Returns the number of threads; `None` means one per core.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
-    }
-
-    /// Returns the limits for reading a chunked file.
-    pub const fn get_limits(&self) -> &Limits {
-        &self.limits
-    }
-
     /// Returns the access to object stores, for the objects that the plan names by URL; `None` if
     /// only files can be read and written.
     pub const fn get_objects(&self) -> Option<&Arc<dyn Objects>> {
         self.objects.as_ref()
-    }
-
-    /// Returns whether a commit of a split or a merge rereads all data that the parts have written,
-    /// and verifies the checksums in the parts' reports.
-    pub const fn get_reread(&self) -> bool {
-        self.reread
     }
 }

@@ -135,34 +135,19 @@ impl ShardOptions {
         self
     }
 
-    /// Sets the compression of the chunks. Default: none, since weights are hardly compressible.
-    #[must_use]
-    pub const fn compression(mut self, compression: Compression) -> Self {
-        self.compression = compression;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the compression of the chunks. Default: none, since weights are hardly
+        /// compressible.
+        const compression, get_compression: Compression;
 
-    /// Sets the progress listener, which can also cancel writing. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
+        /// Sets the progress listener, which can also cancel writing. Default: none.
+        ref progress, get_progress: Progress;
     }
 
     /// Returns the id that distinguishes this message from other messages that are written to the
     /// same prefix.
     pub fn get_id(&self) -> &str {
         &self.id
-    }
-
-    /// Returns the compression of the chunks.
-    pub const fn get_compression(&self) -> Compression {
-        self.compression
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
     }
 }
 

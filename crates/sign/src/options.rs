@@ -32,33 +32,17 @@ impl SignOptions {
         self
     }
 
-    /// Sets the progress listener, which can also cancel the work. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the progress listener, which can also cancel the work. Default: none.
+        ref progress, get_progress: Progress;
 
-    /// Sets the maximum number of threads. Default: one for each processor.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
+        /// Sets the maximum number of threads. Default: one for each processor.
+        into threads, get_threads: Option<NonZeroUsize>;
     }
 
     /// Returns the ignored paths.
     pub fn get_ignored(&self) -> &[PathBuf] {
         &self.ignored
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
-    }
-
-    /// Returns the maximum number of threads; `None` for one per processor.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
     }
 }
 
@@ -87,32 +71,16 @@ impl VerifyOptions {
         self
     }
 
-    /// Sets the progress listener, which can also cancel the work. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the progress listener, which can also cancel the work. Default: none.
+        ref progress, get_progress: Progress;
 
-    /// Sets the maximum number of threads. Default: one for each processor.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
+        /// Sets the maximum number of threads. Default: one for each processor.
+        into threads, get_threads: Option<NonZeroUsize>;
     }
 
     /// Returns the ignored paths.
     pub fn get_ignored(&self) -> &[PathBuf] {
         &self.ignored
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
-    }
-
-    /// Returns the maximum number of threads; `None` for one per processor.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
     }
 }

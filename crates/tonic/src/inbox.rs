@@ -42,29 +42,13 @@ impl Inbox {
         }
     }
 
-    /// Sets the maximum number of transfers to keep. If this number is reached, a new transfer
-    /// replaces the transfer that has received no frame for the longest time. Default: 16.
-    #[must_use]
-    pub const fn max_pending(mut self, transfers: usize) -> Self {
-        self.max_pending = transfers;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the maximum number of transfers to keep. If this number is reached, a new transfer
+        /// replaces the transfer that has received no frame for the longest time. Default: 16.
+        const max_pending, get_max_pending: usize;
 
-    /// Sets how long a transfer is kept after its last frame arrived. Default: 10 minutes.
-    #[must_use]
-    pub const fn keep(mut self, time: Duration) -> Self {
-        self.keep = time;
-        self
-    }
-
-    /// Returns the maximum number of transfers to keep.
-    pub const fn get_max_pending(&self) -> usize {
-        self.max_pending
-    }
-
-    /// Returns how long a transfer is kept after its last frame arrived.
-    pub const fn get_keep(&self) -> Duration {
-        self.keep
+        /// Sets how long a transfer is kept after its last frame arrived. Default: 10 minutes.
+        const keep, get_keep: Duration;
     }
 
     /// Returns the token for resuming the transfer whose session name is in `question`. The token

@@ -60,12 +60,13 @@ impl Receive {
         }
     }
 
-    /// Sets the limits on a message, the message type that is accepted, and the listener for
-    /// progress. Default: [`ReceiveOptions::new`].
-    #[must_use]
-    pub fn options(mut self, options: ReceiveOptions) -> Self {
-        self.options = options;
-        self
+    proto_splitter_core::options! {
+        /// Sets the limits on a message, the message type that is accepted, and the listener for
+        /// progress. Default: [`ReceiveOptions::new`].
+        ref options, get_options: ReceiveOptions;
+
+        /// Sets whether [`file`](Self::file) may replace an existing file. Default: false.
+        const force, get_force: bool;
     }
 
     /// Sets the maximum time to wait for the next frame; `None` disables the limit. Default:
@@ -90,24 +91,6 @@ impl Receive {
     pub fn folder(mut self, folder: impl Into<Option<PathBuf>>) -> Self {
         self.folder = folder.into();
         self
-    }
-
-    /// Sets whether [`file`](Self::file) may replace an existing file. Default: false.
-    #[must_use]
-    pub const fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
-
-    /// Returns the limits on a message, the message type that is accepted, and the listener for
-    /// progress.
-    pub const fn get_options(&self) -> &ReceiveOptions {
-        &self.options
-    }
-
-    /// Returns true if [`file`](Self::file) may replace an existing file.
-    pub const fn get_force(&self) -> bool {
-        self.force
     }
 
     /// Receives a message, and decodes it as a generated type. The message's chunks are kept in

@@ -43,43 +43,19 @@ impl Retry {
         }
     }
 
-    /// Sets the number of consecutive attempts without progress after which to give up. An attempt
-    /// makes progress if the receiver has more chunks afterwards. Default: [`DEFAULT_ATTEMPTS`].
-    #[must_use]
-    pub const fn attempts(mut self, attempts: u32) -> Self {
-        self.attempts = attempts;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the number of consecutive attempts without progress after which to give up. An
+        /// attempt makes progress if the receiver has more chunks afterwards. Default:
+        /// [`DEFAULT_ATTEMPTS`].
+        const attempts, get_attempts: u32;
 
-    /// Sets the initial pause between attempts. The pause doubles after each attempt without
-    /// progress, up to 5 s, and is reset after an attempt with progress. Default: 100 ms.
-    #[must_use]
-    pub const fn pause(mut self, pause: Duration) -> Self {
-        self.pause = pause;
-        self
-    }
+        /// Sets the initial pause between attempts. The pause doubles after each attempt without
+        /// progress, up to 5 s, and is reset after an attempt with progress. Default: 100 ms.
+        const pause, get_pause: Duration;
 
-    /// Sets the time limit for all attempts together; `None` disables the limit. The deadlines of
-    /// the calls also apply. Default: `None`.
-    #[must_use]
-    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.timeout = timeout.into();
-        self
-    }
-
-    /// Returns the number of consecutive attempts without progress after which to give up.
-    pub const fn get_attempts(&self) -> u32 {
-        self.attempts
-    }
-
-    /// Returns the initial pause between attempts.
-    pub const fn get_pause(&self) -> Duration {
-        self.pause
-    }
-
-    /// Returns the time limit for all attempts together; `None` if there is no limit.
-    pub const fn get_timeout(&self) -> Option<Duration> {
-        self.timeout
+        /// Sets the time limit for all attempts together; `None` disables the limit. The deadlines
+        /// of the calls also apply. Default: `None`.
+        into timeout, get_timeout: Option<Duration>;
     }
 }
 

@@ -47,61 +47,27 @@ impl ReceiveOptions {
         self
     }
 
-    /// Sets the maximum size of a message, in bytes. The maximum also applies to the total size of
-    /// the chunks. Default: 64 GiB.
-    #[must_use]
-    pub const fn max_message_size(mut self, bytes: u64) -> Self {
-        self.max_message_size = bytes;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the maximum size of a message, in bytes. The maximum also applies to the total size
+        /// of the chunks. Default: 64 GiB.
+        const max_message_size, get_max_message_size: u64;
 
-    /// Sets the maximum number of chunks in a message. Default: [`DEFAULT_MAX_CHUNKS`].
-    #[must_use]
-    pub const fn max_chunks(mut self, chunks: u64) -> Self {
-        self.max_chunks = chunks;
-        self
-    }
+        /// Sets the maximum number of chunks in a message. Default: [`DEFAULT_MAX_CHUNKS`].
+        const max_chunks, get_max_chunks: u64;
 
-    /// Sets the options for merging the chunks into a message: limits, threads, the message's
-    /// descriptor, and the progress listener. Default: [`ReadOptions::new`].
-    #[must_use]
-    pub fn reading(mut self, reading: ReadOptions) -> Self {
-        self.reading = reading;
-        self
-    }
+        /// Sets the options for merging the chunks into a message: limits, threads, the message's
+        /// descriptor, and the progress listener. Default: [`ReadOptions::new`].
+        ref reading, get_reading: ReadOptions;
 
-    /// Sets the listener for the number of received bytes, which can also cancel the transfer.
-    /// Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
+        /// Sets the listener for the number of received bytes, which can also cancel the transfer.
+        /// Default: none.
+        ref progress, get_progress: Progress;
     }
 
     /// Returns the full name of the only message type that is accepted; `None` if any type is
     /// accepted.
     pub fn get_message_type(&self) -> Option<&str> {
         self.message_type.as_deref()
-    }
-
-    /// Returns the maximum size of a message, in bytes.
-    pub const fn get_max_message_size(&self) -> u64 {
-        self.max_message_size
-    }
-
-    /// Returns the maximum number of chunks.
-    pub const fn get_max_chunks(&self) -> u64 {
-        self.max_chunks
-    }
-
-    /// Returns the options for merging the chunks into a message.
-    pub const fn get_reading(&self) -> &ReadOptions {
-        &self.reading
-    }
-
-    /// Returns the listener for the number of received bytes.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
     }
 
     pub(crate) fn limits(&self) -> &Limits {

@@ -53,12 +53,17 @@ impl SendOptions {
         }
     }
 
-    /// Sets the options for splitting the message into chunks. Default: the extended profile, and
-    /// chunks of at most [`DEFAULT_MAX_CHUNK_SIZE`].
-    #[must_use]
-    pub fn split(mut self, split: SplitOptions) -> Self {
-        self.split = split;
-        self
+    proto_splitter_core::options! {
+        /// Sets the options for splitting the message into chunks. Default: the extended profile,
+        /// and chunks of at most [`DEFAULT_MAX_CHUNK_SIZE`].
+        ref split, get_split: SplitOptions;
+
+        /// Sets the level of zstd compression for the pieces of chunks. Pieces that hardly shrink
+        /// are sent uncompressed. Default: `None`, which disables compression.
+        const compression_level, get_compression_level: Option<i32>;
+
+        /// Sets the listener for progress, which can also cancel the transfer. Default: none.
+        ref progress, get_progress: Progress;
     }
 
     /// Sets the maximum size of a frame, in bytes. It must be at least [`LEAST_MAX_FRAME_SIZE`].
@@ -76,14 +81,6 @@ impl SendOptions {
         if self.max_frame_size.is_none() {
             self.max_frame_size = Some(size);
         }
-        self
-    }
-
-    /// Sets the level of zstd compression for the pieces of chunks. Pieces that hardly shrink are
-    /// sent uncompressed. Default: `None`, which disables compression.
-    #[must_use]
-    pub const fn compression_level(mut self, level: Option<i32>) -> Self {
-        self.compression_level = level;
         self
     }
 
@@ -108,28 +105,6 @@ impl SendOptions {
             Some(size) => size,
             None => DEFAULT_MAX_FRAME_SIZE,
         }
-    }
-
-    /// Returns the level of zstd compression; `None` if compression is disabled.
-    pub const fn get_compression_level(&self) -> Option<i32> {
-        self.compression_level
-    }
-
-    /// Sets the listener for progress, which can also cancel the transfer. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
-
-    /// Returns the options for splitting the message into chunks.
-    pub const fn get_split(&self) -> &SplitOptions {
-        &self.split
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
     }
 
     fn check(&self) -> Result<()> {

@@ -91,138 +91,47 @@ impl Limits {
         }
     }
 
-    /// Sets the maximum depth of a path, in messages. Default: [`DEFAULT_MAX_MESSAGE_DEPTH`]. The
-    /// nesting of messages that are compared or measured is limited to the same depth, but to no
-    /// more than [`LARGEST_DEPTH_LIMIT`] levels.
-    #[must_use]
-    pub const fn max_message_depth(mut self, messages: usize) -> Self {
-        self.max_message_depth = messages;
-        self
-    }
+    crate::options! {
+        /// Sets the maximum depth of a path, in messages. Default: [`DEFAULT_MAX_MESSAGE_DEPTH`].
+        /// The nesting of messages that are compared or measured is limited to the same depth, but
+        /// to no more than [`LARGEST_DEPTH_LIMIT`] levels.
+        const max_message_depth, get_max_message_depth: usize;
 
-    /// Sets the maximum nesting of `ChunkedMessage`s. Default: [`DEFAULT_MAX_NESTING`].
-    #[must_use]
-    pub const fn max_nesting(mut self, levels: usize) -> Self {
-        self.max_nesting = levels;
-        self
-    }
+        /// Sets the maximum nesting of `ChunkedMessage`s. Default: [`DEFAULT_MAX_NESTING`].
+        const max_nesting, get_max_nesting: usize;
 
-    /// Sets the maximum size of a trailer, in bytes. Default: [`DEFAULT_MAX_TRAILER_SIZE`].
-    #[must_use]
-    pub const fn max_trailer_size(mut self, bytes: u64) -> Self {
-        self.max_trailer_size = bytes;
-        self
-    }
+        /// Sets the maximum size of a trailer, in bytes. Default: [`DEFAULT_MAX_TRAILER_SIZE`].
+        const max_trailer_size, get_max_trailer_size: u64;
 
-    /// Sets the maximum memory for a trailer and the structures built from it, in bytes, as
-    /// estimated before the trailer is parsed. Default: [`DEFAULT_MAX_TRAILER_MEMORY`].
-    #[must_use]
-    pub const fn max_trailer_memory(mut self, bytes: u64) -> Self {
-        self.max_trailer_memory = bytes;
-        self
-    }
+        /// Sets the maximum memory for a trailer and the structures built from it, in bytes, as
+        /// estimated before the trailer is parsed. Default: [`DEFAULT_MAX_TRAILER_MEMORY`].
+        const max_trailer_memory, get_max_trailer_memory: u64;
 
-    /// Sets the maximum number of times that a trailer may itself be split into chunks. Default:
-    /// [`DEFAULT_MAX_TRAILER_LEVELS`].
-    #[must_use]
-    pub const fn max_trailer_levels(mut self, levels: u32) -> Self {
-        self.max_trailer_levels = levels;
-        self
-    }
+        /// Sets the maximum number of times that a trailer may itself be split into chunks.
+        /// Default: [`DEFAULT_MAX_TRAILER_LEVELS`].
+        const max_trailer_levels, get_max_trailer_levels: u32;
 
-    /// Sets the maximum number of files that contain chunks of a message, in addition to the main
-    /// file. Default: [`DEFAULT_MAX_FILES`].
-    #[must_use]
-    pub const fn max_files(mut self, files: usize) -> Self {
-        self.max_files = files;
-        self
-    }
+        /// Sets the maximum number of files that contain chunks of a message, in addition to the
+        /// main file. Default: [`DEFAULT_MAX_FILES`].
+        const max_files, get_max_files: usize;
 
-    /// Sets whether files with chunks may be outside of the main file's folder. Default: no.
-    #[must_use]
-    pub const fn allow_outside(mut self, allow: bool) -> Self {
-        self.allow_outside = allow;
-        self
-    }
+        /// Sets whether files with chunks may be outside of the main file's folder. Default: no.
+        const allow_outside, get_allow_outside: bool;
 
-    /// Sets the maximum total size, in bytes, of the decoded record chunks that are cached so that
-    /// other records can be read from them. The most recently used record chunk is always kept.
-    /// Default: [`DEFAULT_MAX_CACHED_SIZE`].
-    #[must_use]
-    pub const fn max_cached_size(mut self, bytes: u64) -> Self {
-        self.max_cached_size = bytes;
-        self
-    }
+        /// Sets the maximum total size, in bytes, of the decoded record chunks that are cached so
+        /// that other records can be read from them. The most recently used record chunk is always
+        /// kept. Default: [`DEFAULT_MAX_CACHED_SIZE`].
+        const max_cached_size, get_max_cached_size: u64;
 
-    /// Sets the maximum size of a message merged into memory, in bytes. Default: the largest
-    /// possible allocation.
-    #[must_use]
-    pub const fn max_message_size(mut self, bytes: u64) -> Self {
-        self.max_message_size = bytes;
-        self
-    }
+        /// Sets the maximum size of a message merged into memory, in bytes. Default: the largest
+        /// possible allocation.
+        const max_message_size, get_max_message_size: u64;
 
-    /// Sets the maximum size of the merged message, in bytes, regardless of its destination.
-    /// Default (`None`): [`DEFAULT_LEAST_MAX_MERGED_SIZE`], or [`LARGEST_EXPANSION`] times the size
-    /// of the message's files if that is more. The limit protects against small files whose trailer
-    /// uses one record as a thousand chunks.
-    #[must_use]
-    pub fn max_merged_size(mut self, bytes: impl Into<Option<u64>>) -> Self {
-        self.max_merged_size = bytes.into();
-        self
-    }
-
-    /// Returns the maximum depth of a path, in messages.
-    pub const fn get_max_message_depth(&self) -> usize {
-        self.max_message_depth
-    }
-
-    /// Returns the maximum nesting of `ChunkedMessage`s.
-    pub const fn get_max_nesting(&self) -> usize {
-        self.max_nesting
-    }
-
-    /// Returns the maximum size of a trailer, in bytes.
-    pub const fn get_max_trailer_size(&self) -> u64 {
-        self.max_trailer_size
-    }
-
-    /// Returns the maximum memory for a trailer and the structures built from it, in bytes, as
-    /// estimated before the trailer is parsed.
-    pub const fn get_max_trailer_memory(&self) -> u64 {
-        self.max_trailer_memory
-    }
-
-    /// Returns the maximum number of times that a trailer may itself be split into chunks.
-    pub const fn get_max_trailer_levels(&self) -> u32 {
-        self.max_trailer_levels
-    }
-
-    /// Returns the maximum number of files that contain chunks of a message, in addition to the
-    /// main file.
-    pub const fn get_max_files(&self) -> usize {
-        self.max_files
-    }
-
-    /// Returns true if files with chunks may be outside of the main file's folder.
-    pub const fn get_allow_outside(&self) -> bool {
-        self.allow_outside
-    }
-
-    /// Returns the maximum total size, in bytes, of the decoded record chunks that are cached so
-    /// that other records can be read from them.
-    pub const fn get_max_cached_size(&self) -> u64 {
-        self.max_cached_size
-    }
-
-    /// Returns the maximum size of a message merged into memory, in bytes.
-    pub const fn get_max_message_size(&self) -> u64 {
-        self.max_message_size
-    }
-
-    /// Returns the maximum size of the merged message, in bytes; `None` for the default.
-    pub const fn get_max_merged_size(&self) -> Option<u64> {
-        self.max_merged_size
+        /// Sets the maximum size of the merged message, in bytes, regardless of its destination.
+        /// Default (`None`): [`DEFAULT_LEAST_MAX_MERGED_SIZE`], or [`LARGEST_EXPANSION`] times the
+        /// size of the message's files if that is more. The limit protects against small files
+        /// whose trailer uses one record as a thousand chunks.
+        into max_merged_size, get_max_merged_size: Option<u64>;
     }
 
     /// Fails if a merged message of `merged` bytes exceeds the limit for files of `stored` bytes in

@@ -34,42 +34,28 @@ impl RewriteOptions {
         }
     }
 
-    /// Sets the compression of changed chunks. Default: [`DEFAULT_CHUNK_COMPRESSION`], which
-    /// compresses if that saves space.
-    #[must_use]
-    pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
-        self.compression = compression.into();
-        self
-    }
+    crate::options! {
+        /// Sets the compression of changed chunks. Default: [`DEFAULT_CHUNK_COMPRESSION`], which
+        /// compresses if that saves space.
+        into compression, get_compression: ChunkCompression;
 
-    /// Sets the maximum size of each written file, in bytes, as [when
-    /// splitting](crate::split::SplitOptions::max_file_size). Default: `None`, unlimited. If one
-    /// file isn't enough, the other files are written next to the main file. The minimum is
-    /// [`LEAST_MAX_FILE_SIZE`](crate::split::LEAST_MAX_FILE_SIZE), and the rewritten file must have
-    /// the extended profile. Chunks aren't cut, so each chunk must fit in one file.
-    ///
-    /// Only [`recompress_to_file`](crate::edit::recompress_to_file) and
-    /// [`replace_to_file`](crate::edit::replace_to_file) can write several files, and the target's
-    /// name must end in `.cpb`.
-    #[must_use]
-    pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
-        self.max_file_size = bytes;
-        self
-    }
+        /// Sets the maximum size of each written file, in bytes, as [when
+        /// splitting](crate::split::SplitOptions::max_file_size). Default: `None`, unlimited. If
+        /// one file isn't enough, the other files are written next to the main file. The minimum is
+        /// [`LEAST_MAX_FILE_SIZE`](crate::split::LEAST_MAX_FILE_SIZE), and the rewritten file must
+        /// have the extended profile. Chunks aren't cut, so each chunk must fit in one file.
+        ///
+        /// Only [`recompress_to_file`](crate::edit::recompress_to_file) and
+        /// [`replace_to_file`](crate::edit::replace_to_file) can write several files, and the
+        /// target's name must end in `.cpb`.
+        const max_file_size, get_max_file_size: Option<u64>;
 
-    /// Sets whether existing files are overwritten. Default: false.
-    #[must_use]
-    pub const fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
+        /// Sets whether existing files are overwritten. Default: false.
+        const force, get_force: bool;
 
-    /// Sets progress reporting and cancellation. Default: none. Progress includes the final reading
-    /// of the new file.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
+        /// Sets progress reporting and cancellation. Default: none. Progress includes the final
+        /// reading of the new file.
+        ref progress, get_progress: Progress;
     }
 
     /// Adds files from which new values are read. They are never overwritten, and the new file gets
@@ -78,26 +64,6 @@ impl RewriteOptions {
     pub fn read_from<P: Into<PathBuf>>(mut self, files: impl IntoIterator<Item = P>) -> Self {
         self.read_from.extend(files.into_iter().map(Into::into));
         self
-    }
-
-    /// Returns the compression of changed chunks.
-    pub const fn get_compression(&self) -> ChunkCompression {
-        self.compression
-    }
-
-    /// Returns the maximum size of a file, in bytes; `None` if unlimited.
-    pub const fn get_max_file_size(&self) -> Option<u64> {
-        self.max_file_size
-    }
-
-    /// Returns true if existing files are overwritten.
-    pub const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
     }
 
     /// Returns the files from which new values are read.

@@ -47,25 +47,15 @@ impl ConvertOptions {
         ConvertOptions::default()
     }
 
-    /// Sets whether to overwrite existing output. Default: false.
-    #[must_use]
-    pub const fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
+    crate::options! {
+        /// Sets whether to overwrite existing output. Default: false.
+        const force, get_force: bool;
 
-    /// Sets the number of threads. Default: the number of cores.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
-    }
+        /// Sets the number of threads. Default: the number of cores.
+        into threads, get_threads: Option<NonZeroUsize>;
 
-    /// Sets progress reporting and cancellation. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
+        /// Sets progress reporting and cancellation. Default: none.
+        ref progress, get_progress: Progress;
     }
 
     /// Fails if a setting was set whose name isn't in `known`.
@@ -95,21 +85,6 @@ impl ConvertOptions {
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.insert(name.into(), value.into());
         self
-    }
-
-    /// Returns true if existing output is overwritten.
-    pub const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    /// Returns the number of threads; `None` for the number of cores.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
     }
 
     /// Returns the format-specific settings, by name.

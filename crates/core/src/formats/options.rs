@@ -74,41 +74,23 @@ impl OpenOptions {
         self
     }
 
-    /// Sets the limits on the input. Default: [`Limits::new`].
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
+    crate::options! {
+        /// Sets the limits on the input. Default: [`Limits::new`].
+        ref limits, get_limits: Limits;
 
-    /// Sets the number of threads for reading. Default: the number of cores.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
-    }
+        /// Sets the number of threads for reading. Default: the number of cores.
+        into threads, get_threads: Option<NonZeroUsize>;
 
-    /// Sets progress reporting and cancellation. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
+        /// Sets progress reporting and cancellation. Default: none.
+        ref progress, get_progress: Progress;
 
-    /// Sets whether files that the input refers to may be missing. Default: no, so that opening
-    /// fails if one is missing.
-    #[must_use]
-    pub const fn allow_missing_files(mut self, allow: bool) -> Self {
-        self.allow_missing_files = allow;
-        self
-    }
+        /// Sets whether files that the input refers to may be missing. Default: no, so that opening
+        /// fails if one is missing.
+        const allow_missing_files, get_allow_missing_files: bool;
 
-    /// Sets whether a message whose type is needed but unknown is read with the plain
-    /// interpretation that [`ReadOptions::assume_plain`] describes. Default: false.
-    #[must_use]
-    pub const fn assume_plain(mut self, assume: bool) -> Self {
-        self.assume_plain = assume;
-        self
+        /// Sets whether a message whose type is needed but unknown is read with the plain
+        /// interpretation that [`ReadOptions::assume_plain`] describes. Default: false.
+        const assume_plain, get_assume_plain: bool;
     }
 
     /// Sets the value of a format-specific setting. Default: no settings. Formats ignore unknown
@@ -144,32 +126,6 @@ impl OpenOptions {
     /// Returns the file that accompanies the input; `None` if the format finds the file.
     pub fn get_companion(&self) -> Option<&Path> {
         self.companion.as_deref()
-    }
-
-    /// Returns the limits on the input.
-    pub const fn get_limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// Returns the number of threads for reading; `None` for the number of cores.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
-    }
-
-    /// Returns true if files that the input refers to may be missing.
-    pub const fn get_allow_missing_files(&self) -> bool {
-        self.allow_missing_files
-    }
-
-    /// Returns true if a message whose type is needed but unknown is read with the plain
-    /// interpretation that [`ReadOptions::assume_plain`] describes.
-    pub const fn get_assume_plain(&self) -> bool {
-        self.assume_plain
     }
 
     /// Returns the format-specific settings, by name.

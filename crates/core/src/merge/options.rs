@@ -34,28 +34,12 @@ impl MergeOptions {
         }
     }
 
-    /// Sets the options for reading the message. Default: [`ReadOptions::new`].
-    #[must_use]
-    pub fn reading(mut self, reading: ReadOptions) -> Self {
-        self.reading = reading;
-        self
-    }
+    crate::options! {
+        /// Sets the options for reading the message. Default: [`ReadOptions::new`].
+        ref reading, get_reading: ReadOptions;
 
-    /// Sets whether a merge overwrites an existing file. Default: no.
-    #[must_use]
-    pub const fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
-
-    /// Returns the options for reading the message.
-    pub const fn get_reading(&self) -> &ReadOptions {
-        &self.reading
-    }
-
-    /// Returns true if a merge overwrites an existing file.
-    pub const fn get_force(&self) -> bool {
-        self.force
+        /// Sets whether a merge overwrites an existing file. Default: no.
+        const force, get_force: bool;
     }
 }
 

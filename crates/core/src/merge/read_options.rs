@@ -52,67 +52,31 @@ impl ReadOptions {
         self
     }
 
-    /// Sets whether a merge chooses the plain interpretation if it needs the message's type, but
-    /// the type is unknown. Default: no. In the plain interpretation, a BYTES chunk is a bytes or
-    /// string value, a MESSAGE chunk is not a group, integer keys are plain varints, and slices are
-    /// appended.
-    #[must_use]
-    pub const fn assume_plain(mut self, assume_plain: bool) -> Self {
-        self.assume_plain = assume_plain;
-        self
-    }
+    crate::options! {
+        /// Sets whether a merge chooses the plain interpretation if it needs the message's type,
+        /// but the type is unknown. Default: no. In the plain interpretation, a BYTES chunk is a
+        /// bytes or string value, a MESSAGE chunk is not a group, integer keys are plain varints,
+        /// and slices are appended.
+        const assume_plain, get_assume_plain: bool;
 
-    /// Sets the number of threads that copy chunks to their places in the merged message. Default:
-    /// the number of cores. The merged message doesn't depend on this number.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
-    }
+        /// Sets the number of threads that copy chunks to their places in the merged message.
+        /// Default: the number of cores. The merged message doesn't depend on this number.
+        into threads, get_threads: Option<NonZeroUsize>;
 
-    /// Sets progress reporting and cancellation. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
+        /// Sets progress reporting and cancellation. Default: none.
+        ref progress, get_progress: Progress;
+
+        /// Sets the limits that the file must not exceed. Default: [`Limits::new`].
+        ref limits, get_limits: Limits;
     }
 
     pub(crate) fn thread_count(&self) -> NonZeroUsize {
         threads::count(self.threads)
     }
 
-    /// Sets the limits that the file must not exceed. Default: [`Limits::new`].
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
     /// Returns the type of the message; `None` if it is unknown.
     pub const fn get_descriptor(&self) -> Option<&MessageDescriptor> {
         self.descriptor.as_ref()
-    }
-
-    /// Returns true if a merge chooses the [plain interpretation](Self::assume_plain) when it needs
-    /// the message's type, but the type is unknown.
-    pub const fn get_assume_plain(&self) -> bool {
-        self.assume_plain
-    }
-
-    /// Returns the limits that the file must not exceed.
-    pub const fn get_limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// Returns the number of threads that copy chunks to their places in the merged message; `None`
-    /// for the number of cores.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
-    }
-
-    /// Returns the handle for progress reporting and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
     }
 }
 

@@ -105,80 +105,87 @@ impl SplitOptions {
         }
     }
 
-    /// Sets the maximum size of a MESSAGE chunk, in bytes, from 1 to [`LARGEST_MAX_CHUNK_SIZE`]. A
-    /// message of at most this size is not cut. Default: [`DEFAULT_MAX_CHUNK_SIZE`].
-    #[must_use]
-    pub const fn max_chunk_size(mut self, bytes: u64) -> Self {
-        self.max_chunk_size = bytes;
-        self
-    }
+    crate::options! {
+        /// Sets the maximum size of a MESSAGE chunk, in bytes, from 1 to
+        /// [`LARGEST_MAX_CHUNK_SIZE`]. A message of at most this size is not cut. Default:
+        /// [`DEFAULT_MAX_CHUNK_SIZE`].
+        const max_chunk_size, get_max_chunk_size: u64;
 
-    /// Sets the minimum size, in bytes, of a bytes or string value that becomes a separate chunk
-    /// when a message has to be cut. With `None`, a value becomes a chunk only if it has to be cut.
-    /// Default: [`DEFAULT_VALUE_CHUNK_SIZE`].
-    #[must_use]
-    pub const fn value_chunk_size(mut self, bytes: Option<u64>) -> Self {
-        self.value_chunk_size = bytes;
-        self
-    }
+        /// Sets the minimum size, in bytes, of a bytes or string value that becomes a separate
+        /// chunk when a message has to be cut. With `None`, a value becomes a chunk only if it has
+        /// to be cut. Default: [`DEFAULT_VALUE_CHUNK_SIZE`].
+        const value_chunk_size, get_value_chunk_size: Option<u64>;
 
-    /// Sets the maximum size of a slice, in bytes, from 1 to the maximum chunk size. Slices are the
-    /// chunks into which a repeated field is divided if it has to be cut. Default:
-    /// [`DEFAULT_MAX_SLICE_SIZE`]. Reading one element reads its entire slice. An element larger
-    /// than this maximum gets a separate slice. Slices of packed numbers have the maximum chunk
-    /// size.
-    #[must_use]
-    pub const fn max_slice_size(mut self, bytes: u64) -> Self {
-        self.max_slice_size = bytes;
-        self
-    }
+        /// Sets the maximum size of a slice, in bytes, from 1 to the maximum chunk size. Slices are
+        /// the chunks into which a repeated field is divided if it has to be cut. Default:
+        /// [`DEFAULT_MAX_SLICE_SIZE`]. Reading one element reads its entire slice. An element
+        /// larger than this maximum gets a separate slice. Slices of packed numbers have the
+        /// maximum chunk size.
+        const max_slice_size, get_max_slice_size: u64;
 
-    /// Sets the maximum size of a BYTES chunk, in bytes, at least 1. Default: `None`. In
-    /// TensorFlow's profile, a bytes or string value that exceeds the maximum is an error, and
-    /// `None` allows any size. In the extended profile, such a value is cut into several chunks,
-    /// and `None` means the maximum chunk size.
-    #[must_use]
-    pub const fn max_value_size(mut self, bytes: Option<u64>) -> Self {
-        self.max_value_size = bytes;
-        self
-    }
+        /// Sets the maximum size of a BYTES chunk, in bytes, at least 1. Default: `None`. In
+        /// TensorFlow's profile, a bytes or string value that exceeds the maximum is an error, and
+        /// `None` allows any size. In the extended profile, such a value is cut into several
+        /// chunks, and `None` means the maximum chunk size.
+        const max_value_size, get_max_value_size: Option<u64>;
 
-    /// Sets the profile, which determines which readers accept the file. Default:
-    /// [`Profile::TensorFlow`].
-    #[must_use]
-    pub const fn profile(mut self, profile: Profile) -> Self {
-        self.profile = profile;
-        self
-    }
+        /// Sets the profile, which determines which readers accept the file. Default:
+        /// [`Profile::TensorFlow`].
+        const profile, get_profile: Profile;
 
-    /// Sets the maximum size of a file, in bytes, at least [`LEAST_MAX_FILE_SIZE`]. Default:
-    /// unlimited. If one file isn't enough, further files are written next to the main file
-    /// `PREFIX.cpb`: `PREFIX.00001-89abcdef.cpb` and so on, named by number and content. Requires
-    /// the extended profile.
-    ///
-    /// Chunks are kept small enough to fit in a file.
-    #[must_use]
-    pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
-        self.max_file_size = bytes;
-        self
-    }
+        /// Sets the maximum size of a file, in bytes, at least [`LEAST_MAX_FILE_SIZE`]. Default:
+        /// unlimited. If one file isn't enough, further files are written next to the main file
+        /// `PREFIX.cpb`: `PREFIX.00001-89abcdef.cpb` and so on, named by number and content.
+        /// Requires the extended profile.
+        ///
+        /// Chunks are kept small enough to fit in a file.
+        const max_file_size, get_max_file_size: Option<u64>;
 
-    /// Sets the maximum nesting depth, in messages, to which a split searches for parts to cut, up
-    /// to [`LARGEST_DEPTH_LIMIT`]. Default: [`DEFAULT_DEPTH_LIMIT`]. Messages at a greater depth
-    /// are not cut. Readers accept paths of more than 100 steps only if their
-    /// [`max_message_depth`](crate::merge::Limits::max_message_depth) allows this.
-    #[must_use]
-    pub const fn depth_limit(mut self, messages: u32) -> Self {
-        self.depth_limit = messages;
-        self
-    }
+        /// Sets the maximum nesting depth, in messages, to which a split searches for parts to cut,
+        /// up to [`LARGEST_DEPTH_LIMIT`]. Default: [`DEFAULT_DEPTH_LIMIT`]. Messages at a greater
+        /// depth are not cut. Readers accept paths of more than 100 steps only if their
+        /// [`max_message_depth`](crate::merge::Limits::max_message_depth) allows this.
+        const depth_limit, get_depth_limit: u32;
 
-    /// Sets the compression for the records. Default: [`Auto`](ChunkCompression::Auto), which
-    /// decides for each chunk.
-    #[must_use]
-    pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
-        self.compression = compression.into();
-        self
+        /// Sets the compression for the records. Default: [`Auto`](ChunkCompression::Auto), which
+        /// decides for each chunk.
+        into compression, get_compression: ChunkCompression;
+
+        /// Sets whether to overwrite existing files. Default: no.
+        const force, get_force: bool;
+
+        /// Sets whether to embed the message's schema in the file, so that programs that don't know
+        /// the type can read fields by name, and display the message. Default: no. See
+        /// [`ChunkedFile::descriptor`](crate::container::ChunkedFile::descriptor).
+        const embed_schema, get_embed_schema: bool;
+
+        /// Sets whether to write a message as a chunked file (`.cpb`) even if it need not be cut,
+        /// instead of writing it unchanged (`.pb`). Default: no. If the message need not be cut,
+        /// its top-level repeated fields become [slices](Self::max_slice_size) if they are larger
+        /// than one slice, and all other fields are in one chunk. An existing `.pb` with the same
+        /// prefix is kept.
+        const always_chunked, get_always_chunked: bool;
+
+        /// Sets whether a split fails, with [`ErrorKind::Uncuttable`], if a merge would produce an
+        /// equal message but not the same bytes. Default: no. See
+        /// [`SplitPlan::byte_exact`](crate::split::SplitPlan::byte_exact).
+        const require_byte_exact, get_require_byte_exact: bool;
+
+        /// Sets whether to store the hashes from which a
+        /// [`MerkleRoot`](crate::container::MerkleRoot) is computed, 64 bytes for each chunk.
+        /// Default: no. With the root, any part of the file can be checked for forgeries. A split
+        /// in memory has no root, and neither does a message that is written unchanged; set
+        /// [`always_chunked`](Self::always_chunked) to prevent the latter.
+        ///
+        /// Requires the feature `merkle`, which is on by default.
+        const merkle_root, get_merkle_root: bool;
+
+        /// Sets the number of threads that read, compress and write chunks. Default: the number of
+        /// cores. The bytes of the file don't depend on this number.
+        into threads, get_threads: Option<NonZeroUsize>;
+
+        /// Sets progress reporting and cancellation. Default: none.
+        ref progress, get_progress: Progress;
     }
 
     /// Sets the options for the record writer, as in Riegeli's option strings: the compression, and
@@ -206,150 +213,10 @@ impl SplitOptions {
         self
     }
 
-    /// Sets whether to overwrite existing files. Default: no.
-    #[must_use]
-    pub const fn force(mut self, force: bool) -> Self {
-        self.force = force;
-        self
-    }
-
-    /// Sets whether to embed the message's schema in the file, so that programs that don't know the
-    /// type can read fields by name, and display the message. Default: no. See
-    /// [`ChunkedFile::descriptor`](crate::container::ChunkedFile::descriptor).
-    #[must_use]
-    pub const fn embed_schema(mut self, embed: bool) -> Self {
-        self.embed_schema = embed;
-        self
-    }
-
-    /// Sets whether to write a message as a chunked file (`.cpb`) even if it need not be cut,
-    /// instead of writing it unchanged (`.pb`). Default: no. If the message need not be cut, its
-    /// top-level repeated fields become [slices](Self::max_slice_size) if they are larger than one
-    /// slice, and all other fields are in one chunk. An existing `.pb` with the same prefix is
-    /// kept.
-    #[must_use]
-    pub const fn always_chunked(mut self, always: bool) -> Self {
-        self.always_chunked = always;
-        self
-    }
-
-    /// Sets whether a split fails, with [`ErrorKind::Uncuttable`], if a merge would produce an
-    /// equal message but not the same bytes. Default: no. See
-    /// [`SplitPlan::byte_exact`](crate::split::SplitPlan::byte_exact).
-    #[must_use]
-    pub const fn require_byte_exact(mut self, require: bool) -> Self {
-        self.require_byte_exact = require;
-        self
-    }
-
-    /// Sets whether to store the hashes from which a [`MerkleRoot`](crate::container::MerkleRoot)
-    /// is computed, 64 bytes for each chunk. Default: no. With the root, any part of the file can
-    /// be checked for forgeries. A split in memory has no root, and neither does a message that is
-    /// written unchanged; set [`always_chunked`](Self::always_chunked) to prevent the latter.
-    ///
-    /// Requires the feature `merkle`, which is on by default.
-    #[must_use]
-    pub const fn merkle_root(mut self, store: bool) -> Self {
-        self.merkle_root = store;
-        self
-    }
-
-    /// Sets the number of threads that read, compress and write chunks. Default: the number of
-    /// cores. The bytes of the file don't depend on this number.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
-    }
-
-    /// Sets progress reporting and cancellation. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
-
-    /// Returns the maximum size of a MESSAGE chunk, in bytes.
-    pub const fn get_max_chunk_size(&self) -> u64 {
-        self.max_chunk_size
-    }
-
-    /// Returns the minimum size, in bytes, of a bytes or string value that becomes a separate chunk
-    /// when a message has to be cut; with `None`, a value becomes a chunk only if it has to be cut.
-    pub const fn get_value_chunk_size(&self) -> Option<u64> {
-        self.value_chunk_size
-    }
-
-    /// Returns the maximum size of a slice of a repeated field, in bytes.
-    pub const fn get_max_slice_size(&self) -> u64 {
-        self.max_slice_size
-    }
-
-    /// Returns the maximum size of a BYTES chunk, in bytes; `None` if the profile determines it.
-    pub const fn get_max_value_size(&self) -> Option<u64> {
-        self.max_value_size
-    }
-
-    /// Returns the profile, which determines which readers accept the file.
-    pub const fn get_profile(&self) -> Profile {
-        self.profile
-    }
-
-    /// Returns the maximum size of a file, in bytes; `None` if it is unlimited.
-    pub const fn get_max_file_size(&self) -> Option<u64> {
-        self.max_file_size
-    }
-
-    /// Returns the maximum nesting depth, in messages, to which a split searches for parts to cut.
-    pub const fn get_depth_limit(&self) -> u32 {
-        self.depth_limit
-    }
-
-    /// Returns the compression for the records.
-    pub const fn get_compression(&self) -> ChunkCompression {
-        self.compression
-    }
-
     /// Returns the options for the record writer; `None` if all options that affect the records,
     /// except the compression, have their default values.
     pub const fn get_records(&self) -> Option<&WriterOptions> {
         self.records.as_ref()
-    }
-
-    /// Returns true if existing files are overwritten.
-    pub const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    /// Returns the number of threads that read, compress and write chunks; `None` means the number
-    /// of cores.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
-    }
-
-    /// Returns the handle for progress reporting and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
-    }
-
-    /// Returns true if the message's schema is embedded in the file.
-    pub const fn get_embed_schema(&self) -> bool {
-        self.embed_schema
-    }
-
-    /// Returns true if a message that needs no cut is written as a chunked file, a `.cpb`.
-    pub const fn get_always_chunked(&self) -> bool {
-        self.always_chunked
-    }
-
-    /// Returns true if a split fails when a merge would not be byte-exact.
-    pub const fn get_require_byte_exact(&self) -> bool {
-        self.require_byte_exact
-    }
-
-    /// Returns true if the hashes from which a Merkle root is computed are stored.
-    pub const fn get_merkle_root(&self) -> bool {
-        self.merkle_root
     }
 
     /// Fails with [`ErrorKind::InvalidConfig`] if the options are invalid.

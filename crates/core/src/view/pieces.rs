@@ -44,42 +44,16 @@ impl PieceOptions {
         }
     }
 
-    /// Sets the maximum size of a piece, in bytes. Default: unlimited.
-    #[must_use]
-    pub const fn max_size(mut self, bytes: u64) -> Self {
-        self.max_size = bytes;
-        self
-    }
+    crate::options! {
+        /// Sets the maximum size of a piece, in bytes. Default: unlimited.
+        const max_size, get_max_size: u64;
 
-    /// Sets the maximum number of elements in a piece. Default: unlimited.
-    #[must_use]
-    pub const fn max_count(mut self, elements: u64) -> Self {
-        self.max_count = elements;
-        self
-    }
+        /// Sets the maximum number of elements in a piece. Default: unlimited.
+        const max_count, get_max_count: u64;
 
-    /// Sets whether each piece also includes the fields that are not on the path to the divided
-    /// field. Default: false.
-    #[must_use]
-    pub const fn with_rest(mut self, with: bool) -> Self {
-        self.with_rest = with;
-        self
-    }
-
-    /// Returns the maximum size of a piece, in bytes.
-    pub const fn get_max_size(&self) -> u64 {
-        self.max_size
-    }
-
-    /// Returns the maximum number of elements in a piece.
-    pub const fn get_max_count(&self) -> u64 {
-        self.max_count
-    }
-
-    /// Returns true if each piece also includes the fields that are not on the path to the divided
-    /// field.
-    pub const fn get_with_rest(&self) -> bool {
-        self.with_rest
+        /// Sets whether each piece also includes the fields that are not on the path to the divided
+        /// field. Default: false.
+        const with_rest, get_with_rest: bool;
     }
 }
 

@@ -61,21 +61,15 @@ impl ConversionOptions {
         self
     }
 
-    /// Sets the maximum size of each file, in bytes, for forms with external data files. Default:
-    /// unlimited.
-    #[must_use]
-    pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
-        self.max_file_size = bytes;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the maximum size of each file, in bytes, for forms with external data files.
+        /// Default: unlimited.
+        const max_file_size, get_max_file_size: Option<u64>;
 
-    /// Sets the options for writing chunks. For a form without chunks, the only options used are
-    /// [`force`](SplitOptions::force), [`threads`](SplitOptions::threads) and
-    /// [`progress`](SplitOptions::progress). Default: [`SplitOptions::new`].
-    #[must_use]
-    pub fn split(mut self, options: SplitOptions) -> Self {
-        self.split = options;
-        self
+        /// Sets the options for writing chunks. For a form without chunks, the only options used
+        /// are [`force`](SplitOptions::force), [`threads`](SplitOptions::threads) and
+        /// [`progress`](SplitOptions::progress). Default: [`SplitOptions::new`].
+        ref split, get_split: SplitOptions;
     }
 
     /// Returns the name of the form to write.
@@ -86,15 +80,5 @@ impl ConversionOptions {
     /// Returns the settings for the form, in the order given.
     pub fn get_settings(&self) -> &[(String, String)] {
         &self.settings
-    }
-
-    /// Returns the maximum size of each file, in bytes; `None` if unlimited.
-    pub const fn get_max_file_size(&self) -> Option<u64> {
-        self.max_file_size
-    }
-
-    /// Returns the options for writing chunks.
-    pub const fn get_split(&self) -> &SplitOptions {
-        &self.split
     }
 }

@@ -30,19 +30,13 @@ impl TreeOptions {
         self
     }
 
-    /// Sets the limits on the listed parts. Default: [`TreeLimits::new`].
-    #[must_use]
-    pub fn limits(mut self, limits: TreeLimits) -> Self {
-        self.limits = limits;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the limits on the listed parts. Default: [`TreeLimits::new`].
+        ref limits, get_limits: TreeLimits;
 
-    /// Sets whether to also measure the largest list elements and map entries separately, for
-    /// [`TreeReport::inside`](super::TreeReport::inside). Default: false.
-    #[must_use]
-    pub fn enter_members(mut self, enter_members: bool) -> Self {
-        self.enter_members = enter_members;
-        self
+        /// Sets whether to also measure the largest list elements and map entries separately, for
+        /// [`TreeReport::inside`](super::TreeReport::inside). Default: false.
+        const enter_members, get_enter_members: bool;
     }
 
     /// Sets progress reporting and cancellation. Default: the progress set when the input was
@@ -53,12 +47,6 @@ impl TreeOptions {
         self
     }
 
-    /// Returns whether to also measure the largest list elements and map entries separately, for
-    /// [`TreeReport::inside`](super::TreeReport::inside).
-    pub const fn get_enter_members(&self) -> bool {
-        self.enter_members
-    }
-
     /// Returns the listener for progress and cancellation.
     pub const fn get_progress(&self) -> Option<&Progress> {
         self.progress.as_ref()
@@ -67,11 +55,6 @@ impl TreeOptions {
     /// Returns the path of the part to measure; empty for the whole input.
     pub fn get_start(&self) -> &str {
         &self.start
-    }
-
-    /// Returns the limits on the listed parts.
-    pub const fn get_limits(&self) -> &TreeLimits {
-        &self.limits
     }
 
     /// Returns the options for measuring a part of `whole` bytes. The measured tree contains all
@@ -111,54 +94,20 @@ impl TreeLimits {
         }
     }
 
-    /// Sets the maximum depth of listed fields below the root. Default: unlimited.
-    #[must_use]
-    pub const fn depth(mut self, levels: usize) -> Self {
-        self.depth = levels;
-        self
-    }
+    proto_splitter_core::options! {
+        /// Sets the maximum depth of listed fields below the root. Default: unlimited.
+        const depth, get_depth: usize;
 
-    /// Sets the limit that applies both to the number of listed elements or map entries of each
-    /// field, and to the number of listed fields of each message. Default: 10.
-    #[must_use]
-    pub const fn top(mut self, count: usize) -> Self {
-        self.top = count;
-        self
-    }
+        /// Sets the limit that applies both to the number of listed elements or map entries of each
+        /// field, and to the number of listed fields of each message. Default: 10.
+        const top, get_top: usize;
 
-    /// Sets the minimum size of listed parts. Default: 1% of the total size.
-    #[must_use]
-    pub const fn min_size(mut self, size: LeastSize) -> Self {
-        self.min_size = size;
-        self
-    }
+        /// Sets the minimum size of listed parts. Default: 1% of the total size.
+        const min_size, get_min_size: LeastSize;
 
-    /// Sets the order of listed fields, list elements and map entries. Default: the largest first.
-    #[must_use]
-    pub const fn order(mut self, order: TreeOrder) -> Self {
-        self.order = order;
-        self
-    }
-
-    /// Returns the maximum depth of listed fields below the root.
-    pub const fn get_depth(&self) -> usize {
-        self.depth
-    }
-
-    /// Returns the limit that applies both to the number of listed elements or map entries of each
-    /// field, and to the number of listed fields of each message.
-    pub const fn get_top(&self) -> usize {
-        self.top
-    }
-
-    /// Returns the minimum size of listed parts.
-    pub const fn get_min_size(&self) -> LeastSize {
-        self.min_size
-    }
-
-    /// Returns the order of listed fields, list elements and map entries.
-    pub const fn get_order(&self) -> TreeOrder {
-        self.order
+        /// Sets the order of listed fields, list elements and map entries. Default: the largest
+        /// first.
+        const order, get_order: TreeOrder;
     }
 }
 

@@ -2,7 +2,8 @@
 //! and return it, and getters.
 //!
 //! The rule applies to public structs whose names end in `Options` or `Limits`. A setter has the
-//! name of its field, and a getter has the name with the prefix `get_`.
+//! name of its field, and a getter has the name with the prefix `get_`. The macro `options!` always
+//! defines both, so only the methods outside of it are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

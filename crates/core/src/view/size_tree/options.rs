@@ -32,19 +32,17 @@ impl TreeOptions {
         }
     }
 
-    /// Sets the number of largest members to list for each field. Default: [`DEFAULT_TOP`]. Each
-    /// listed member of each repeated field takes a few hundred bytes of memory.
-    #[must_use]
-    pub const fn top(mut self, members: usize) -> Self {
-        self.top = members;
-        self
-    }
+    crate::options! {
+        /// Sets the number of largest members to list for each field. Default: [`DEFAULT_TOP`].
+        /// Each listed member of each repeated field takes a few hundred bytes of memory.
+        const top, get_top: usize;
 
-    /// Sets the minimum size of members to list, in bytes. Default: 0.
-    #[must_use]
-    pub const fn min_member_size(mut self, bytes: u64) -> Self {
-        self.min_member_size = bytes;
-        self
+        /// Sets the minimum size of members to list, in bytes. Default: 0.
+        const min_member_size, get_min_member_size: u64;
+
+        /// Sets the maximum number of messages to traverse. The fields of further messages aren't
+        /// listed. Default: no maximum.
+        const most_entered, get_most_entered: u64;
     }
 
     /// Adds rules for naming messages, each for one message type. Default: none. Messages of a type
@@ -56,31 +54,8 @@ impl TreeOptions {
         self
     }
 
-    /// Sets the maximum number of messages to traverse. The fields of further messages aren't
-    /// listed. Default: no maximum.
-    #[must_use]
-    pub const fn most_entered(mut self, messages: u64) -> Self {
-        self.most_entered = messages;
-        self
-    }
-
-    /// Returns the number of largest members to list for each field.
-    pub const fn get_top(&self) -> usize {
-        self.top
-    }
-
-    /// Returns the minimum size of members to list, in bytes.
-    pub const fn get_min_member_size(&self) -> u64 {
-        self.min_member_size
-    }
-
     /// Returns the rules for naming messages, each for one message type.
     pub fn get_names(&self) -> &[NameRule] {
         &self.names
-    }
-
-    /// Returns the maximum number of messages to traverse.
-    pub const fn get_most_entered(&self) -> u64 {
-        self.most_entered
     }
 }
