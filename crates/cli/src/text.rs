@@ -89,7 +89,7 @@ fn values(
         }
         (Value::Map(map), Kind::Message(entry)) => {
             let mut entries: Vec<(&MapKey, &Value)> = map.iter().collect();
-            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+            entries.sort_by_key(|(key, _)| *key);
             let (key_kind, value_kind) = (
                 entry.map_entry_key_field().kind(),
                 entry.map_entry_value_field().kind(),

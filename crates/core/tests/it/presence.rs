@@ -50,8 +50,8 @@ fn schemas() -> [(String, &'static str, bool, bool); 5] {
     ]
 }
 
-fn canonical(message: &Vec<u8>, descriptor: &MessageDescriptor) -> Vec<u8> {
-    let mut canonical = Canonical::new(message, message.len() as u64);
+fn canonical(message: &[u8], descriptor: &MessageDescriptor) -> Vec<u8> {
+    let mut canonical = Canonical::new(&message, message.len() as u64);
     let whole = canonical.whole();
     let plan = canonical.message(descriptor, &whole, &Edits::none());
     let mut written = Vec::new();
