@@ -157,11 +157,11 @@ impl ReadAt for Sparse {
         let is_before = |part: &(u64, Vec<u8>)| part.0 + part.1.len() as u64 <= offset;
         let first = self.parts.partition_point(is_before);
         for (at, bytes) in &self.parts[first..] {
-            let from = offset.max(*at);
-            let to = end.min(at + bytes.len() as u64);
-            if from >= to {
+            if *at >= end {
                 break;
             }
+            let from = offset.max(*at);
+            let to = end.min(at + bytes.len() as u64);
             let index = |at: u64, start: u64| usize::try_from(at - start).unwrap_or(0);
             buf[index(from, offset)..index(to, offset)]
                 .copy_from_slice(&bytes[index(from, *at)..index(to, *at)]);

@@ -9,6 +9,10 @@ use crate::{Error, ErrorKind, Result};
 /// Number of converted bytes to collect for a write: a multiple of every element width.
 const GATHER: usize = 64 << 10;
 
+/// Maximum number of bytes of fixed-size numbers to copy at once. An input in memory passes a whole
+/// run at once.
+const AT_ONCE: usize = 1 << 20;
+
 /// The encoding of elements that a field stores one by one, as numbers, and the width of the
 /// numbers in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +143,8 @@ impl Packer<'_> {
         let mut at = range.start;
         while at < end {
             let bytes = input.fetch(at, 1)?;
-            let bytes = &bytes[..bytes.len().min(left(at, &(at..end)))];
+            let most = left(at, &(at..end)).min(AT_ONCE);
+            let bytes = &bytes[..bytes.len().min(most)];
             if bytes.is_empty() {
                 return Err(cut(at));
             }
@@ -208,4 +213,40 @@ fn left(at: u64, range: &Range<u64>) -> usize {
 fn cut(at: u64) -> Error {
     let message = "a packed run of elements ends inside an element";
     Error::new(ErrorKind::InvalidMessage, message).at_offset(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::put_varint;
+
+    /// A sink that keeps only the number of bytes, and the size of the largest write.
+    #[derive(Default)]
+    struct Largest(u64, usize);
+
+    impl Write for Largest {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            self.1 = self.1.max(bytes.len());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_long_run_in_memory_is_copied_in_pieces() {
+        const RUN: usize = 5 << 20;
+        let mut message = vec![0x2a];
+        put_varint(&mut message, RUN as u64);
+        message.resize(message.len() + RUN, 0);
+        let (size, mut sink) = (message.len() as u64, Largest::default());
+        let mut cursor = WireCursor::new(&message[..]);
+        let form = ElementForm::new(5, WireType::Fixed32, 4);
+        let written = write_elements(&mut cursor, &[0..size], form, &mut sink).unwrap();
+        assert_eq!((written, sink.0), (RUN as u64, RUN as u64));
+        assert!(sink.1 <= AT_ONCE + GATHER, "{}", sink.1);
+    }
 }

@@ -55,7 +55,6 @@ impl Leaving {
 #[derive(Debug)]
 pub(super) enum Bytes {
     Raw(Range<u64>),
-    /// Elements in a typed field: the range of the tensor's message, the field with the elements,
-    /// and the number of bits per element in raw data.
+    /// Elements in a typed field: the range of the tensor's message, and the field with the elements.
     Typed(Range<u64>, ElementForm),
 }
