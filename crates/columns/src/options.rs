@@ -56,7 +56,7 @@ impl TableOptions {
         /// 2262.
         const time_unit, get_time_unit: TimeUnit;
 
-        /// Sets the number of threads. Default: the number of cores.
+        /// Sets the number of threads. Default: `None`, the number of cores.
         into threads, get_threads: Option<NonZeroUsize>;
     }
 

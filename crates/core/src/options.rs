@@ -44,7 +44,7 @@ macro_rules! options {
             self
         }
 
-        #[doc = concat!("Returns the value set by [`", stringify!($set), "`](Self::", stringify!($set), ").")]
+        #[doc = concat!("Returns the value of the [`", stringify!($set), "`](Self::", stringify!($set), ") option.")]
         pub const fn $get(&self) -> $type {
             self.$set
         }
@@ -59,7 +59,7 @@ macro_rules! options {
             self
         }
 
-        #[doc = concat!("Returns the value set by [`", stringify!($set), "`](Self::", stringify!($set), ").")]
+        #[doc = concat!("Returns the value of the [`", stringify!($set), "`](Self::", stringify!($set), ") option.")]
         pub const fn $get(&self) -> $type {
             self.$set
         }
@@ -74,7 +74,7 @@ macro_rules! options {
             self
         }
 
-        #[doc = concat!("Returns the value set by [`", stringify!($set), "`](Self::", stringify!($set), ").")]
+        #[doc = concat!("Returns the value of the [`", stringify!($set), "`](Self::", stringify!($set), ") option.")]
         pub const fn $get(&self) -> &$type {
             &self.$set
         }

@@ -126,13 +126,13 @@ impl ExternalOptions {
         const alignment, get_alignment: u64;
 
         /// Limits the size of each data file, in bytes. If one file can't contain all tensors,
-        /// there are several files, called `NAME-00001-of-00003.onnx.data` and so on. Default: no
-        /// limit, and one file.
+        /// there are several files, called `NAME-00001-of-00003.onnx.data` and so on. Default:
+        /// `None`, no limit, and one file.
         const max_file_size, get_max_file_size: Option<u64>;
 
         /// Limits the total size of the tensors in each data file, in bytes. Unlike with
         /// [`max_file_size`](Self::max_file_size), a tensor above the limit is accepted and gets a
-        /// separate file, as in onnx-ir. Default: no limit, and one file.
+        /// separate file, as in onnx-ir. Default: `None`, no limit, and one file.
         const shard_size, get_shard_size: Option<u64>;
 
         /// Sets the format of the data files. Default: [`DataFormat::Raw`].

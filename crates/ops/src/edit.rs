@@ -41,13 +41,14 @@ impl EditOptions {
         ref split, get_split: SplitOptions;
 
         /// Sets the form of the output, which must be one of the forms of the input's format.
-        /// Default: the input's form if its message is made of several files, otherwise one file.
+        /// Default: `None`, the input's form if its message is made of several files, otherwise one
+        /// file.
         into form, get_form: Option<&'static ConvertTarget>;
 
         /// Sets whether to overwrite existing output. Default: false.
         const force, get_force: bool;
 
-        /// Sets the number of threads. Default: the number of cores.
+        /// Sets the number of threads. Default: `None`, the number of cores.
         into threads, get_threads: Option<NonZeroUsize>;
 
         /// Sets progress reporting and cancellation, for writing. Default: none.

@@ -68,7 +68,7 @@ impl ExportOptions {
     }
 
     proto_splitter_core::options! {
-        /// Sets the format. Default: the format implied by the output's name.
+        /// Sets the format. Default: `None`, the format implied by the output's name.
         into format, get_format: Option<ExportFormat>;
 
         /// Sets whether to overwrite an existing file. Default: false.

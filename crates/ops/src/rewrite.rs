@@ -40,11 +40,12 @@ impl ReplaceOptions {
         into compression, get_compression: ChunkCompression;
 
         /// Sets the maximum size of each file, in bytes, for an output in chunks. Default:
-        /// unlimited, so that there is one file.
+        /// `None`, unlimited, so that there is one file.
         into max_file_size, get_max_file_size: Option<u64>;
 
         /// Sets the form of the output, which must be one of the forms of the input's format.
-        /// Default: the input's form if its message is made of several files, otherwise one file.
+        /// Default: `None`, the input's form if its message is made of several files, otherwise one
+        /// file.
         into form, get_form: Option<&'static ConvertTarget>;
 
         /// Sets whether to overwrite existing output. Default: false.

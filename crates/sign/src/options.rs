@@ -36,7 +36,7 @@ impl SignOptions {
         /// Sets the progress listener, which can also cancel the work. Default: none.
         ref progress, get_progress: Progress;
 
-        /// Sets the maximum number of threads. Default: one for each processor.
+        /// Sets the maximum number of threads. Default: `None`, one for each processor.
         into threads, get_threads: Option<NonZeroUsize>;
     }
 
@@ -75,7 +75,7 @@ impl VerifyOptions {
         /// Sets the progress listener, which can also cancel the work. Default: none.
         ref progress, get_progress: Progress;
 
-        /// Sets the maximum number of threads. Default: one for each processor.
+        /// Sets the maximum number of threads. Default: `None`, one for each processor.
         into threads, get_threads: Option<NonZeroUsize>;
     }
 

@@ -40,7 +40,7 @@ impl BundleOptions {
 
     proto_splitter_core::options! {
         /// Sets the number of threads that read and write tensors. Each thread has a 1 MiB buffer.
-        /// Default: one per core.
+        /// Default: `None`, one per core.
         into threads, get_threads: Option<NonZeroUsize>;
 
         /// Sets the input files from which the tensors come. New files have at most the permissions

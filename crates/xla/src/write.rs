@@ -51,12 +51,12 @@ impl WriteOptions {
     }
 
     proto_splitter_core::options! {
-        /// Sets the compression of chunks. Default: that of XLA's writers, which don't compress an
-        /// `xla.ExecutableAndOptionsProto`, and use snappy for other types.
+        /// Sets the compression of chunks. Default: `None`, that of XLA's writers, which don't
+        /// compress an `xla.ExecutableAndOptionsProto`, and use snappy for other types.
         into compression, get_compression: Option<Compression>;
 
         /// Sets the number of threads that compress chunks. The output doesn't depend on this
-        /// number. Default: the number of cores.
+        /// number. Default: `None`, the number of cores.
         into threads, get_threads: Option<NonZeroUsize>;
 
         /// Sets whether to replace an existing file. Default: false.

@@ -21,7 +21,6 @@ struct Sorted<'a> {
 }
 
 impl<'a> Sorted<'a> {
-    /// Appends a number, a bool or null.
     fn list(self) -> Result<List<'a>, Error> {
         self.out.push(b'[');
         Ok(List {

@@ -51,7 +51,7 @@ impl ConvertOptions {
         /// Sets whether to overwrite existing output. Default: false.
         const force, get_force: bool;
 
-        /// Sets the number of threads. Default: the number of cores.
+        /// Sets the number of threads. Default: `None`, the number of cores.
         into threads, get_threads: Option<NonZeroUsize>;
 
         /// Sets progress reporting and cancellation. Default: none.

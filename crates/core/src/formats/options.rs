@@ -78,7 +78,7 @@ impl OpenOptions {
         /// Sets the limits on the input. Default: [`Limits::new`].
         ref limits, get_limits: Limits;
 
-        /// Sets the number of threads for reading. Default: the number of cores.
+        /// Sets the number of threads for reading. Default: `None`, the number of cores.
         into threads, get_threads: Option<NonZeroUsize>;
 
         /// Sets progress reporting and cancellation. Default: none.

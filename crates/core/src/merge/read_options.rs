@@ -60,7 +60,7 @@ impl ReadOptions {
         const assume_plain, get_assume_plain: bool;
 
         /// Sets the number of threads that copy chunks to their places in the merged message.
-        /// Default: the number of cores. The merged message doesn't depend on this number.
+        /// Default: `None`, the number of cores. The merged message doesn't depend on this number.
         into threads, get_threads: Option<NonZeroUsize>;
 
         /// Sets progress reporting and cancellation. Default: none.

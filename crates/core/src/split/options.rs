@@ -134,8 +134,8 @@ impl SplitOptions {
         const profile, get_profile: Profile;
 
         /// Sets the maximum size of a file, in bytes, at least [`LEAST_MAX_FILE_SIZE`]. Default:
-        /// unlimited. If one file isn't enough, further files are written next to the main file
-        /// `PREFIX.cpb`: `PREFIX.00001-89abcdef.cpb` and so on, named by number and content.
+        /// `None`, unlimited. If one file isn't enough, further files are written next to the main
+        /// file `PREFIX.cpb`: `PREFIX.00001-89abcdef.cpb` and so on, named by number and content.
         /// Requires the extended profile.
         ///
         /// Chunks are kept small enough to fit in a file.
@@ -180,8 +180,8 @@ impl SplitOptions {
         /// Requires the feature `merkle`, which is on by default.
         const merkle_root, get_merkle_root: bool;
 
-        /// Sets the number of threads that read, compress and write chunks. Default: the number of
-        /// cores. The bytes of the file don't depend on this number.
+        /// Sets the number of threads that read, compress and write chunks. Default: `None`, the
+        /// number of cores. The bytes of the file don't depend on this number.
         into threads, get_threads: Option<NonZeroUsize>;
 
         /// Sets progress reporting and cancellation. Default: none.

@@ -63,7 +63,7 @@ impl ConversionOptions {
 
     proto_splitter_core::options! {
         /// Sets the maximum size of each file, in bytes, for forms with external data files.
-        /// Default: unlimited.
+        /// Default: `None`, unlimited.
         const max_file_size, get_max_file_size: Option<u64>;
 
         /// Sets the options for writing chunks. For a form without chunks, the only options used
