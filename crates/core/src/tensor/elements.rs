@@ -245,7 +245,8 @@ mod tests {
         let (size, mut sink) = (message.len() as u64, Largest::default());
         let mut cursor = WireCursor::new(&message[..]);
         let form = ElementForm::new(5, WireType::Fixed32, 4);
-        let written = write_elements(&mut cursor, &[0..size], form, &mut sink).unwrap();
+        let ranges = vec![0..size; 1];
+        let written = write_elements(&mut cursor, &ranges, form, &mut sink).unwrap();
         assert_eq!((written, sink.0), (RUN as u64, RUN as u64));
         assert!(sink.1 <= AT_ONCE + GATHER, "{}", sink.1);
     }
