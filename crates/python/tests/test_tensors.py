@@ -510,6 +510,8 @@ def test_a_tensor_is_appended_to_paddle_parameters(tmp_path: Path) -> None:
         (np.array(["text"]), {}, "there is no type"),
         (values.astype(ml_dtypes.int4), {}, "Paddle has no elements of the type int4"),
         (values, {"shape": [6]}, "an array has its own shape"),
+        (values, {"dtype": "int32"}, "have the type float32, not int32"),
+        (values.view(np.uint32), {"dtype": "float32"}, "have the type uint32, not float32"),
         (values.tobytes(), {"shape": [6]}, "needs an element type"),
         (values.tobytes(), {"dtype": "float32", "shape": [5]}, "more than the 20 bytes"),
         (saved, {"lod": [[0, 1]]}, "LoD"),

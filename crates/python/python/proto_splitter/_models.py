@@ -172,9 +172,9 @@ def append(
         file: The path of the parameters, which may be an empty file; or the folder or program of a
             model. If there is a program, the tensor must be its next parameter, in the order of
             their names, and have the declared type and shape.
-        tensor: An array, or anything that NumPy converts to one; or a NumPy file: its path, its
-            bytes, its URL, or an object with ``read`` and ``seek``. With ``shape``, the elements
-            alone, little-endian, instead of a NumPy file.
+        tensor: An array, or an object with ``__array__``; or a NumPy file: its path, its bytes, its
+            URL, or an object with ``read`` and ``seek``. With ``shape``, the elements alone,
+            little-endian, instead of a NumPy file.
         dtype: The name of the elements' type, such as ``float32``. Needed with ``shape``, and for
             types that NumPy lacks, such as ``bfloat16`` in an array of ``uint16``.
         shape: The shape of a tensor that is given as its elements alone.
@@ -216,5 +216,10 @@ def _elements(tensor: Any, dtype: str | None) -> tuple[Any, str, tuple[int, ...]
     array: np.ndarray[Any, Any] = np.asarray(tensor)
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
+    own = array.dtype.name
+    # Elements of types that NumPy lacks may be in an array of whole numbers or of raw bytes.
+    is_bits = array.dtype.kind in "iu" and not hasattr(np, dtype or own)
+    if dtype not in (None, own) and not is_bits and not own.startswith("void"):
+        raise ValueError(f"dtype: the array's elements have the type {own}, not {dtype}")
     elements = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return elements, dtype or array.dtype.name, array.shape
+    return elements, dtype or own, array.shape

@@ -45,10 +45,18 @@ impl<I: RecordInput> RecordReader<I> {
         let metadata = self.find_metadata();
         if let Err(error) = &metadata {
             self.begin = 0;
-            // A chunk that is too large is refused before its data is read, so that even a plain
-            // stream can still skip it.
-            if error.kind() != ErrorKind::LimitExceeded {
+            // A chunk whose stored data is too large is refused before the data is read, so that
+            // even a plain stream can still skip it. The data of a chunk that is too large only
+            // when it is decoded was read.
+            let is_behind = !self.input.goes_back()
+                && (error.kind() != ErrorKind::LimitExceeded
+                    || self.input.read_full(0, &mut [0]).is_err());
+            if is_behind {
                 self.remember_failure(&metadata);
+                // The chunk has no record that could be skipped.
+                if let Some(failed) = &mut self.failed {
+                    failed.chunk = None;
+                }
             }
         }
         metadata

@@ -195,7 +195,13 @@ fn metadata_that_can_not_be_read_is_the_same_error_again() {
     bad[64 + 50_000] ^= 1;
     let whole = ReaderOptions::new();
     let small = whole.max_chunk_memory(1000);
+    // The stored data is within the limit, but more than a stream keeps.
+    let mixed = [noise(600, 1), vec![7; 100_000]].concat();
+    let mixed = WriterOptions::new().serialized_metadata(mixed);
+    let shrunk = write(mixed, &[b"a record"]);
+    assert!(shrunk.len() < 1000);
     for (file, options, kind) in [
+        (&shrunk, small, ErrorKind::LimitExceeded),
         (&bad, whole, ErrorKind::ChecksumMismatch),
         (&good, small, ErrorKind::LimitExceeded),
     ] {
@@ -216,7 +222,10 @@ fn fails_twice<I: RecordInput>(mut reader: RecordReader<I>, kind: ErrorKind) {
             (record, kind),
             (Some(&b"a record"[..]), ErrorKind::LimitExceeded)
         ),
-        Err(error) => assert_eq!((error.kind(), error.offset()), (kind, errors[0].offset())),
+        Err(error) => {
+            assert_eq!((error.kind(), error.offset()), (kind, errors[0].offset()));
+            assert!(reader.skip_record().is_err());
+        }
     }
 }
 
