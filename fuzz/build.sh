@@ -1,6 +1,6 @@
 # Builds the fuzz targets with libFuzzer's instrumentation, for the scripts that source this file from its folder, with the Cargo profile
-# `profile`, or else `release`. Sets `dir`, `target` and `built`, the folder of the binaries. Needs Rust (any channel) and a C++ compiler for libFuzzer. LLVM, which is part of every rustc, adds
-# the instrumentation.
+# `profile`, or else `release`. Sets `dir`, `target` and `built`, the folder of the binaries. Needs Rust (any channel) and a C++ compiler
+# for libFuzzer. LLVM, which is part of every rustc, adds the instrumentation.
 command -v c++ >/dev/null || { echo "$0: nothing was done: libFuzzer needs a C++ compiler (c++)" >&2; exit 0; }
 target=$(rustc -vV | sed -n 's/^host: //p')
 # Without --target, build scripts and macros would be instrumented as well.

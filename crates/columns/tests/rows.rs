@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use prost_reflect::prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, Value};
 use proto_splitter_columns::arrow_array::cast::AsArray;
 use proto_splitter_columns::arrow_array::types::{Float32Type, Int32Type, UInt32Type, UInt64Type};
@@ -11,9 +10,9 @@ use proto_splitter_columns::arrow_schema::DataType;
 use proto_splitter_columns::{Table, TableOptions};
 use proto_splitter_core::ReadOptions;
 use proto_splitter_core::path::PathQuery;
-use proto_splitter_core::schema::decode_descriptor_set;
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::wire::put_varint;
+use proto_splitter_testkit::schemas::pool_of;
 
 const SCHEMA: &str = r#"
 syntax = "proto2";
@@ -320,11 +319,7 @@ fn a_number_without_a_name_is_kept_in_an_open_enum_of_an_edition() {
         message_type { name: 'Item' field { name: 'level' number: 7 label: LABEL_OPTIONAL
             type: TYPE_ENUM type_name: '.Level' } }
         enum_type { name: 'Level' value { name: 'NONE' number: 0 } value { name: 'LOW' number: 1 } } }";
-    let descriptor = DescriptorPool::global()
-        .get_message_by_name("google.protobuf.FileDescriptorSet")
-        .unwrap();
-    let set = DynamicMessage::parse_text_format(descriptor, set).unwrap();
-    let pool = decode_descriptor_set(&set.encode_to_vec()).unwrap();
+    let pool = pool_of(set);
     let all = pool.get_message_by_name("All").unwrap();
     let mut message = Vec::new();
     for item in [&b"\x38\x01\x38\x07"[..], b"\x38\x01"] {

@@ -60,15 +60,23 @@ pub fn schema(random: &mut Random) -> Schema {
     }
     let level = level(random);
     file(&mut text, random, level, "main", &mut types);
+    let pool = pool_of(&text);
+    let root = pool.get_message_by_name("main.M0").expect("the first type");
+    Schema { text, root }
+}
+
+/// Reads types from the text format of a `FileDescriptorSet`, as a user's schema is read.
+///
+/// # Panics
+///
+/// Panics if the text isn't a valid schema.
+pub fn pool_of(text: &str) -> DescriptorPool {
     let set = DescriptorPool::global()
         .get_message_by_name("google.protobuf.FileDescriptorSet")
         .expect("it is well known");
-    let set = DynamicMessage::parse_text_format(set, &text)
+    let set = DynamicMessage::parse_text_format(set, text)
         .unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let pool = decode_descriptor_set(&set.encode_to_vec())
-        .unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let root = pool.get_message_by_name("main.M0").expect("the first type");
-    Schema { text, root }
+    decode_descriptor_set(&set.encode_to_vec()).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 fn level(random: &mut Random) -> Level {

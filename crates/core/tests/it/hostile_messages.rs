@@ -1,19 +1,17 @@
 //! Tests with untrusted messages: small ones don't use up time, and different ones aren't taken for
 //! equal.
 
-use crate::merge_support::schema::descriptor;
+use crate::merge_support::schema::{descriptor, pool_of};
 use crate::merge_support::{cat, group, int, len, path};
-use prost_reflect::prost::Message;
 use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
 use prost_reflect::prost_types::{
     DescriptorProto, FieldDescriptorProto, FileDescriptorProto, OneofDescriptorProto,
 };
-use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
+use prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::canonical::{Canonical, Edits};
 use proto_splitter_core::compare::{Comparison, compare};
 use proto_splitter_core::merge::ReadOptions;
-use proto_splitter_core::schema::decode_descriptor_set;
 use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule, tensors_in};
 use proto_splitter_core::view::MessageView;
 
@@ -269,11 +267,7 @@ fn with_enums(syntax: &str) -> MessageDescriptor {
         fields.concat(),
         entry.concat()
     );
-    let set = DescriptorPool::global()
-        .get_message_by_name("google.protobuf.FileDescriptorSet")
-        .unwrap();
-    let set = DynamicMessage::parse_text_format(set, &text).unwrap();
-    let pool = decode_descriptor_set(&set.encode_to_vec()).unwrap();
+    let pool = pool_of(&text);
     pool.get_message_by_name("M").unwrap()
 }
 

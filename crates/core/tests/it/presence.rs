@@ -1,13 +1,12 @@
 //! Tests of zeros and empty values in fields with and without presence.
 
+use crate::merge_support::schema::pool_of;
 use crate::merge_support::{cat, group, int, len};
-use prost_reflect::prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
+use prost_reflect::MessageDescriptor;
 use proto_splitter_core::canonical::{Canonical, Edits};
 use proto_splitter_core::compare::{Comparison, compare};
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::path::PathQuery;
-use proto_splitter_core::schema::decode_descriptor_set;
 use proto_splitter_core::view::{MessageView, ScalarPath, ScalarValue};
 
 const EDITION: &str = "syntax: 'editions' edition: EDITION_2023";
@@ -28,11 +27,7 @@ fn message(head: &str, options: &str) -> MessageDescriptor {
              field {{ name: 'group' number: 6 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: 'M' {delimited} }}
              field {{ name: 'x' number: 7 label: LABEL_OPTIONAL type: TYPE_FLOAT }} }} }}"
     );
-    let set = DescriptorPool::global()
-        .get_message_by_name("google.protobuf.FileDescriptorSet")
-        .unwrap();
-    let set = DynamicMessage::parse_text_format(set, &text).unwrap();
-    let pool = decode_descriptor_set(&set.encode_to_vec()).unwrap();
+    let pool = pool_of(&text);
     pool.get_message_by_name("M").unwrap()
 }
 

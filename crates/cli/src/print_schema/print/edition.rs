@@ -80,7 +80,7 @@ pub(super) fn has_features(file: &FileDescriptor) -> bool {
 /// The features of a field or an extension that its descriptor in proto2 doesn't contain.
 #[derive(Clone, Copy)]
 pub(super) struct Features {
-    /// True if the field has no presence, although a field of proto2 in its place has.
+    /// True if the field has no presence where a field of proto2 would have it.
     is_implicit: bool,
     /// True if the field has strings, or its map has, and parsers accept strings that aren't UTF-8.
     is_any_text: bool,

@@ -2,12 +2,14 @@
 
 use std::sync::LazyLock;
 
+use prost_reflect::prost::Message;
 use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
 use prost_reflect::prost_types::{
     DescriptorProto, EnumDescriptorProto, EnumValueDescriptorProto, FieldDescriptorProto,
     FileDescriptorProto, MessageOptions, OneofDescriptorProto,
 };
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
+use proto_splitter_core::schema::decode_descriptor_set;
 
 fn field(name: &str, number: i32, label: Label, kind: Type, of: &str) -> FieldDescriptorProto {
     FieldDescriptorProto {
@@ -156,4 +158,13 @@ pub fn text(text: &str) -> DynamicMessage {
 /// Decodes a `t.T`.
 pub fn message(bytes: &[u8]) -> DynamicMessage {
     DynamicMessage::decode(descriptor(), bytes).unwrap()
+}
+
+/// Reads types from the text format of a `FileDescriptorSet`.
+pub fn pool_of(text: &str) -> DescriptorPool {
+    let set = DescriptorPool::global()
+        .get_message_by_name("google.protobuf.FileDescriptorSet")
+        .unwrap();
+    let set = DynamicMessage::parse_text_format(set, text).unwrap();
+    decode_descriptor_set(&set.encode_to_vec()).unwrap()
 }
