@@ -88,10 +88,10 @@ is named by a path or, in a bucket or on a server, by an s3://, gs://, az:// or 
 const EXAMPLES: &str = "\
 Examples:
   protosplit tree model/                                   what takes up space in a SavedModel
-  protosplit split model/ -o small/                        its folder, with the model in chunks
+  protosplit split model/ -o small/                        copy the folder, with the model in chunks
   protosplit merge small/ -o whole/                        and back
   protosplit convert lost.onnx -o model.onnx --to external   an ONNX model over 2 GiB, for onnxruntime
-  protosplit externalize model/ -o runs/                   for TensorFlow, whatever its size
+  protosplit externalize model/ -o runs/                   make a model of any size load in TensorFlow
   protosplit split graph.pb --message tensorflow.GraphDef  any message, given its type
   protosplit get s3://bucket/model.cpb --tensor dense/kernel -o kernel.npy
 
@@ -235,7 +235,7 @@ pub(crate) enum Command {
     /// Append a tensor to a file of Paddle parameters
     #[command(after_long_help = append::HELP)]
     Append(AppendArgs),
-    /// List, extract, drop, merge and add tags of SameDiff models
+    /// List and edit the tags of SameDiff models
     #[command(name = "samediff", after_long_help = samediff::HELP)]
     SameDiff(SameDiffArgs),
     /// Generate shell completions

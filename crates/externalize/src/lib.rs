@@ -1,9 +1,8 @@
 //! Moving the large constants of a SavedModel into a tensor bundle, so that unmodified TensorFlow
 //! loads a model of any size.
 //!
-//! TensorFlow can't read a `saved_model.pb` over 2 GiB. Loading a smaller model needs six times its
-//! size in memory, and running it needs twelve times its size. Large models consist mostly of
-//! constants. This crate moves the constants into a checkpoint under `assets/`. The model's own
+//! TensorFlow can't read a `saved_model.pb` over 2 GiB. Loading a smaller model with large constants
+//! takes six times their size in memory, and its first run takes sixteen times their size. This crate moves the constants into a checkpoint under `assets/`. The model's own
 //! initializer reads them into variables:
 //!
 //! ```text
@@ -13,7 +12,9 @@
 //! assets.extra/proto_splitter_original.pb                   the original, to restore it
 //! ```
 //!
-//! The results of the model are the same, bit for bit. Unmodified TensorFlow loads the model with
+//! The results of the model are the same. One difference is possible: where the original adds or
+//! multiplies two constants one after the other, TensorFlow's graph optimizer may combine them, which
+//! can change the last bit of a result. Unmodified TensorFlow loads the model with
 //! `tf.saved_model.load`, in a TensorFlow 1 session, and with the C++ loader. The conversion itself
 //! doesn't need TensorFlow.
 //!
@@ -28,9 +29,6 @@
 //! internalize("model_for_tensorflow", "model_again", &options)?;
 //! # Ok::<(), proto_splitter_core::Error>(())
 //! ```
-//!
-//! This crate is separate from the SavedModel crate and the checkpoint crate, since it needs both,
-//! and they don't depend on each other.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

@@ -6,8 +6,8 @@ use clap::Args;
 
 pub(super) const HELP: &str = "\
 Appends a tensor to a file of Paddle parameters in the layout `sized`, in place. The other
-tensors aren't read, and their bytes don't change. After an error nothing follows them; if
-the process is killed, reading the file reports the byte at which to cut it.
+tensors aren't read, and their bytes don't change. After an error the file has its old size. If
+the process is killed, readers report the offset at which to truncate the file.
 
 FILE is the file of parameters, which may be empty, or the folder or program of a model.
 Beside a program, the tensor has to be its next parameter: parameters are sorted by their

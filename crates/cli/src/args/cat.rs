@@ -37,9 +37,9 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct CatArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// File or folder of any supported format, or the prefix of a .cpb file; - for standard input
     pub(crate) file: PathBuf,
-    /// Path in the message, as `info` shows it [default: the whole message]
+    /// Path in the message, as `tree --full-paths` shows it [default: the whole message]
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) path: String,
     /// Output format

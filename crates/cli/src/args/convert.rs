@@ -79,7 +79,7 @@ pub(crate) struct ConvertArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Overwrite an existing SavedModel
+    /// Overwrite existing output; also allow external ONNX tensors of fewer than 64 bytes
     #[arg(long, conflicts_with = "in_place")]
     pub(crate) force: bool,
 }

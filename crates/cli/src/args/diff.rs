@@ -8,10 +8,9 @@ use super::output_file::OutputFileArgs;
 use super::reading::ReadingArgs;
 
 pub(super) const HELP: &str = "\
-Says whether two messages are equal, and if not, where they differ first. Each can
-be a .pb or a .cpb file, the prefix of one, or the folder of a SavedModel, and one of
-them - for standard input. If a file has another name, such as model.onnx, its first
-bytes show whether it is in chunks. Neither is held in memory.
+Compares two messages, and lists their first differences. Each can be a file or folder of any
+supported format, or the prefix of a .cpb file, and one of them - for standard input. Neither
+is held in memory.
 
 Messages are equal if a program that reads them can't tell them apart: the order of
 different fields doesn't matter, nor that of map entries, nor the packing of numbers.
@@ -32,7 +31,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct DiffArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// File or folder of any supported format, or the prefix of a .cpb file; - for standard input
     pub(crate) first: PathBuf,
     /// The other message: a file, prefix, folder or -
     pub(crate) second: PathBuf,

@@ -16,12 +16,12 @@ use crate::size;
 macro_rules! form {
     () => {
         "\
-FILE can be a .pb or a .cpb file, or the folder of a SavedModel: then OUTPUT is a new
-folder with an updated fingerprint.pb. OUTPUT is in chunks if its name ends in .cpb, in one
-piece if it ends in .pb, and otherwise like FILE. No value is held in memory. A .cpb is split
-again, with --max-chunk-size and FILE's profile; meanwhile compressed chunks of FILE are
-unpacked to a temporary file. An ONNX model with external data keeps it external: --to onnx
-moves the tensors inside.
+FILE can be a message or model of any supported format, in one piece or in chunks. If it is
+the folder of a SavedModel, OUTPUT is a new folder with an updated fingerprint.pb. OUTPUT is
+in chunks if its name ends in .cpb, in one piece if it ends in .pb, and otherwise like FILE.
+No value is held in memory. A .cpb is split again, with --max-chunk-size and FILE's profile,
+which unpacks FILE's compressed chunks to a temporary file. An ONNX model with external data
+keeps it external: --to onnx moves the tensors inside.
 "
     };
 }
@@ -91,7 +91,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct RemoveArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// File or folder of any supported format, or the prefix of a .cpb file; - for standard input
     pub(crate) file: PathBuf,
     /// Values to remove; a path can select several, such as 'node[2:5]' or 'node[name="x"]'
     #[arg(required = true, value_name = "PATH")]
@@ -102,7 +102,7 @@ pub(crate) struct RemoveArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct InsertArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// File or folder of any supported format, or the prefix of a .cpb file; - for standard input
     pub(crate) file: PathBuf,
     /// Path at which to insert the value
     pub(crate) path: String,
@@ -114,7 +114,7 @@ pub(crate) struct InsertArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct StripArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// File or folder of any supported format, or the prefix of a .cpb file; - for standard input
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) what: StripWhatArgs,
@@ -135,7 +135,7 @@ pub(crate) struct StripWhatArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct EditArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// File or folder of any supported format, or the prefix of a .cpb file; - for standard input
     pub(crate) file: PathBuf,
     /// Remove values, as `remove` does; may be repeated, as may the options below
     #[arg(long, value_name = "PATH")]

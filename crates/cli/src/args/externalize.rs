@@ -12,13 +12,14 @@ pub(super) const EXTERNALIZE: &str = "\
 Moves the large constants of a SavedModel from its graph into a checkpoint under assets/,
 which the model itself reads when it is loaded. A model of any size then loads in unmodified
 TensorFlow: tf.saved_model.load, sessions of TensorFlow 1, the C++ loader. It computes the
-same results bit for bit, and takes a sixth of the memory to load.
+same results, except that the last bit can differ where TensorFlow would have combined two
+constants, and takes a sixth of the memory to load.
 
 The input may be in any form: saved_model.pb of any size, .cpb, .pbtxt. assets.extra/ records
 the original for `protosplit internalize`.
 
 Constants in functions compiled by XLA become arguments of the functions. Some constants
-can't be moved: strings, and those that `left in` lists with a reason.
+can't be moved, such as strings: the output lists each of them as `left in`, with the reason.
 
 The same command finishes an interrupted --in-place; it leaves an externalized model
 unchanged.

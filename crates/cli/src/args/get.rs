@@ -40,9 +40,9 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct GetArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// File or folder of any supported format, or the prefix of a .cpb file; - for standard input
     pub(crate) file: PathBuf,
-    /// Path in the message, as `info` shows it; . is the whole message. In a file of tensors only,
+    /// Path in the message, as `tree --full-paths` shows it; . is the whole message. In a file of tensors only,
     /// the name of a tensor
     #[arg(required_unless_present_any = ["tensor", "chunk"], conflicts_with = "tensor")]
     pub(crate) path: Option<String>,

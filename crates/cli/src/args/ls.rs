@@ -22,7 +22,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct LsArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// File or folder of any supported format, or the prefix of a .cpb file; - for standard input
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) schema: SchemaArgs,

@@ -12,7 +12,7 @@ pub(crate) struct PartsArgs {
     /// Write a plan for several hosts and exit
     #[arg(long, value_name = "FILE", conflicts_with = "plan")]
     pub(crate) plan_only: Option<PathBuf>,
-    /// Largest number of parts [default: 16, or as many as --max-file-size needs]
+    /// Number of parts, at most one for each chunk; more if --max-file-size needs more files [default: 16]
     #[arg(long, value_name = "N", requires = "plan_only", hide_short_help = true)]
     pub(crate) parts: Option<NonZeroUsize>,
     /// The plan: execute one part with --part, or --commit it
@@ -27,7 +27,7 @@ pub(crate) struct PartsArgs {
         hide_short_help = true
     )]
     pub(crate) part: Option<usize>,
-    /// Report of the part to write [default: FILE.K.report beside the plan]
+    /// Report of the part to write [default: PLAN.NNNNN.report, K in five digits]
     #[arg(long, value_name = "REPORT", requires = "part", hide_short_help = true)]
     pub(crate) report: Option<PathBuf>,
     /// Combine the parts, given the report of each [default: the reports beside the plan]

@@ -28,7 +28,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct PiecesArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// File or folder of any supported format, or the prefix of a .cpb file; - for standard input
     pub(crate) file: PathBuf,
     /// The repeated field to divide, or the path to a nested one
     #[arg(long)]

@@ -18,7 +18,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct PrintSchemaArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// File or folder of any supported format, or the prefix of a .cpb file; - for standard input
     pub(crate) file: PathBuf,
     /// A new folder for the .proto files, instead of standard output
     #[arg(short, long, value_name = "FOLDER")]

@@ -34,9 +34,10 @@ OUTPUT.cpb are in OUTPUT.00001-89abcdef.cpb and so on beside it.
 
 --value is a number, text or enum value, or a message as JSON or in protobuf's text format.
 --with names a file that contains the value, as `get` writes it: the bytes of a message,
-string or bytes value. PATH must have a value already. FILE can also be a .pb file, or the
-folder of a SavedModel: then OUTPUT is a new folder with an updated fingerprint.pb. An ONNX
-model with external data keeps it external: --to onnx moves the tensors inside.
+string or bytes value. PATH must have a value already. FILE can also be a message in one
+piece, or the folder of a SavedModel. For a folder, OUTPUT is a new folder with an updated
+fingerprint.pb. An ONNX model with external data keeps it external: --to onnx moves the tensors
+inside.
 
 Examples:
   protosplit replace small/ 'meta_graphs[0].graph_def.versions.producer' --value 5 -o new/
@@ -63,9 +64,9 @@ pub(crate) struct RecompressArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ReplaceArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// File or folder of any supported format, or the prefix of a .cpb file; - for standard input
     pub(crate) file: PathBuf,
-    /// Path in the message, as `info` shows it
+    /// Path in the message, as `tree --full-paths` shows it
     pub(crate) path: String,
     #[command(flatten)]
     pub(crate) value: NewValueArgs,

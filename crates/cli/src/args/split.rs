@@ -34,11 +34,11 @@ A chunk that is a bytes or string value can exceed the maximum; TensorFlow reads
 profile `extended` divides it too, as well as other values that TensorFlow can't assemble;
 TensorFlow rejects such a file, and only this program reads it.
 
-A merge restores the message byte for byte. There is one exception: if lengths take more
-bytes than they need, or the elements of one field are scattered, the file lists the position
-of every byte. In the profile `tensorflow` this list must be within the maximum chunk size;
-beyond that a merge is an equal message in other bytes, and --require-byte-exact rejects it.
-In `extended` every merge is byte-exact: a message whose fields alternate more than a million
+A merge restores the message byte for byte. If lengths take more bytes than they need, or the
+elements of one field are scattered, the file also lists the position of every byte. In the
+profile `tensorflow` a merge isn't byte-exact if this list would exceed the maximum chunk size:
+it yields an equal message with other bytes, and --require-byte-exact refuses the split. In
+`extended` every merge is byte-exact: a message whose fields alternate more than a million
 times is divided by position.
 
 A SIZE is a number of bytes, or a number with a unit: 64MiB, 10K and 1.5GiB are binary,
@@ -69,7 +69,7 @@ Examples:
       To a pipe. If the connection breaks, readers report the file as truncated.
   protosplit split saved_model.pb --max-chunk-size 100MiB --dry-run
       Lists the chunks without writing anything.
-  protosplit split model.pb -o out/model --profile extended --plan-only out/plan --parts 100
+  protosplit split saved_model.pb -o out/model --profile extended --plan-only out/plan --parts 100
   protosplit split --plan out/plan --part 17
   protosplit split --plan out/plan --commit
       On several hosts: one plans, each executes parts, in any order and any number of
@@ -77,7 +77,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct SplitArgs {
-    /// A .pb file, or the folder of a SavedModel; - for standard input
+    /// File or folder of any supported format; - for standard input
     #[arg(required_unless_present = "plan", conflicts_with = "plan")]
     pub(crate) input: Option<PathBuf>,
     /// Prefix of the output [default: INPUT without extension]; a new folder if INPUT is a folder; - for standard output

@@ -12,8 +12,8 @@ Lists the tensors of a file by name, with element types, shapes, sizes and locat
 element is read.
 
 FILE is anything with tensors: a model as one message or in chunks, the folder or the files
-of a model, a checkpoint. A TensorFlow constant has the name of its node, in a function
-FUNCTION/NODE.
+of a model, a checkpoint. A TensorFlow constant is named after its node: NODE, or
+FUNCTION/NODE in a function.
 
 Examples:
   protosplit tensors model/

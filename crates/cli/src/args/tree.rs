@@ -41,7 +41,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct TreeArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// File or folder of any supported format, or the prefix of a .cpb file; - for standard input
     pub(crate) file: PathBuf,
     /// Path to start from [default: the whole message]
     pub(crate) path: Option<String>,

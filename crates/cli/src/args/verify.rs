@@ -36,7 +36,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// File or folder of any supported format, or the prefix of a .cpb file; - for standard input
     #[arg(required_unless_present = "plan", conflicts_with = "plan")]
     pub(crate) file: Option<PathBuf>,
     /// Compare the merged message with this one

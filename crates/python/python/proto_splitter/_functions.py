@@ -115,7 +115,8 @@ def split(
         message: The full name of the message's type, such as ``tensorflow.GraphDef``. Not needed
             for a protobuf message, or a ``saved_model.pb``, which is a ``tensorflow.SavedModel``.
         schema: A serialized ``FileDescriptorSet`` with the type, unless the type is built in.
-        max_chunk_size: Maximum size of each chunk, in bytes.
+        max_chunk_size: Maximum size of a chunk that is a message, in bytes. In TensorFlow's profile, a
+            bytes or string value is one chunk of any size.
         value_chunk_size: Minimum size, in bytes, at which a bytes or string value becomes a
             separate chunk when a message must be split; 1 MiB by default.
         max_file_size: Maximum size of a file, in bytes. A larger result is written as several

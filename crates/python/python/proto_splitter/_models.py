@@ -42,7 +42,8 @@ def externalize(
     """Converts a SavedModel of any size to one that unmodified TensorFlow can load.
 
     Moves large constants from the graph to a checkpoint under ``assets/``. When the new model is
-    loaded, its graph reads this checkpoint. It computes the same results, bit for bit.
+    loaded, its graph reads this checkpoint. It computes the same results, except that the last bit
+    can differ where TensorFlow combines constants that are added or multiplied one after the other.
 
     Args:
         folder: The folder of a SavedModel, or its URL. The model may be a ``.pb`` of any size or a
@@ -165,8 +166,8 @@ def append(
 ) -> AppendReport:
     """Appends a tensor to a file of Paddle parameters in the layout ``sized``, in place.
 
-    The other tensors aren't read, and their bytes don't change. After an error, nothing follows
-    them.
+    The other tensors aren't read, and their bytes don't change. After an error, the file has its
+    old size.
 
     Args:
         file: The path of the parameters, which may be an empty file; or the folder or program of a
