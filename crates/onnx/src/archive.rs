@@ -162,13 +162,14 @@ impl Archive for ModelArchive {
         let tensors = self.get().ok()?;
         let at = tensors.names.find(&tensors.all, &info.name)?;
         let tensor = tensors.all.get(at)?;
-        let raw = tensor.raw_data()?;
+        // No data has no place, and no last byte.
+        let raw = tensor.raw_data().filter(|raw| !raw.is_empty())?;
         let len = raw.end - raw.start;
         if tensor.raw_len() != Some(len) {
             return None;
         }
         let (file, start) = self.stored_at(raw.start)?;
-        let (last_file, last) = self.stored_at(raw.end.checked_sub(1)?)?;
+        let (last_file, last) = self.stored_at(raw.end - 1)?;
         // Changes to a message never split the data of a tensor. So if the first and the last byte
         // of the data are in one file, at the right distance, all of it is in this file.
         let is_whole = file == last_file && last.checked_sub(start) == Some(len - 1);
@@ -186,7 +187,8 @@ impl Archive for ModelArchive {
         }
         let has_checksums = self.model.verify_checksums(progress)?;
         // Reads the data of all tensors, to detect unreadable parts.
-        let total = tensors.all.iter().filter_map(|one| one.raw_len()).sum();
+        let sizes = tensors.all.iter().filter_map(|one| one.raw_len());
+        let total = sizes.fold(0, u64::saturating_add);
         let meter = progress.meter(total);
         for tensor in tensors.all.iter().filter(|one| one.raw_len().is_some()) {
             let bytes = tensors.all.write_raw(tensor, &mut std::io::sink())?;

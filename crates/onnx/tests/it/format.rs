@@ -109,6 +109,19 @@ fn a_sound_model_verifies() {
 }
 
 #[test]
+fn a_model_whose_tensors_claim_more_than_2_to_the_64_bytes_is_verified_up_to_their_data() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("w"), b"0123").unwrap();
+    let mut huge = external("t", 1 << 62, &[("location", "w")]);
+    huge.dims.push(2);
+    let path = write(folder.path(), &of_initializers(vec![huge.clone(), huge.clone(), huge]));
+    let options = OpenOptions::new().setting("keep-external", "true");
+    let opened = FORMATS.open(&path, &options).unwrap();
+    let verified = opened.archive().unwrap().verify(&Progress::none());
+    assert_eq!(verified.unwrap_err().kind(), ErrorKind::InvalidMessage);
+}
+
+#[test]
 fn a_model_converts_to_each_target_and_settings_are_checked() {
     let folder = tempfile::tempdir().unwrap();
     let path = write(
@@ -425,9 +438,8 @@ fn the_place_of_raw_data_in_a_file_is_told_unless_a_checksum_covers_it() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("w"), b"0123456789").unwrap();
     let with = |entries: &[(&str, &str)]| {
-        let mut model = of_initializers(vec![raw("inside", noise(1, 500))]);
-        let graph = model.graph.as_mut().unwrap();
-        graph.initializer.push(external("out", 4, entries));
+        let inside = raw("inside", noise(1, 500));
+        let model = of_initializers(vec![raw("empty", []), inside, external("out", 4, entries)]);
         let path = write(folder.path(), &model);
         FORMATS.open(&path, &OpenOptions::new()).unwrap()
     };
@@ -438,6 +450,7 @@ fn the_place_of_raw_data_in_a_file_is_told_unless_a_checksum_covers_it() {
         Some((path.to_owned(), range))
     };
     assert_eq!(place(&opened, "out"), Some((folder.path().join("w"), 3..7)));
+    assert_eq!(place(&opened, "empty"), None);
     let (path, range) = place(&opened, "inside").unwrap();
     let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
     assert!(fs::read(path).unwrap()[range] == noise(1, 500));
