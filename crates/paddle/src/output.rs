@@ -179,10 +179,11 @@ fn write_with(
     check: impl FnOnce() -> Result<()>,
 ) -> Result<WrittenModel> {
     let staging = Staging::create(folder, made_from, options.force)?;
-    let meter = options.progress.meter(message.total_size());
+    let size = message.total_size();
+    let meter = options.progress.meter(size);
     let mut files = Files::new(staging, options.arrangement, message, &meter);
     let write = || {
-        let mut receiver = Receiver::new(&mut files, &meter);
+        let mut receiver = Receiver::new(&mut files, &meter, size);
         message.write_around(&mut receiver, &mut |receiver, range| {
             receiver.leave_out(range)
         })?;

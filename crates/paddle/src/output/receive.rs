@@ -94,7 +94,9 @@ pub(super) struct Receiver<'a, 'm> {
     files: &'a mut Files<'m>,
     meter: &'m Meter,
     incoming: Incoming,
-    stack: Vec<Frame>,
+    model: Frame,
+    /// The nested messages that have begun and not ended, outermost first.
+    nested: Vec<Frame>,
     state: State,
     /// Bytes of a header or string that isn't complete yet.
     held: Vec<u8>,
@@ -102,16 +104,18 @@ pub(super) struct Receiver<'a, 'm> {
 }
 
 impl<'a, 'm> Receiver<'a, 'm> {
-    pub(super) fn new(files: &'a mut Files<'m>, meter: &'m Meter) -> Self {
+    /// Creates a receiver of a message of `size` bytes.
+    pub(super) fn new(files: &'a mut Files<'m>, meter: &'m Meter, size: u64) -> Self {
         Receiver {
             files,
             meter,
             incoming: Incoming::default(),
-            stack: vec![Frame {
+            model: Frame {
                 context: Context::Model,
-                end: u64::MAX,
+                end: size,
                 last: 0,
-            }],
+            },
+            nested: Vec::new(),
             state: State::Header,
             held: Vec::new(),
             position: 0,
@@ -121,7 +125,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
     /// Completes the files. Fails if the message is incomplete.
     pub(super) fn finish(self) -> Result<()> {
         let is_whole = matches!(self.state, State::Header) && self.held.is_empty();
-        if is_whole && self.stack.len() == 1 {
+        if is_whole && self.nested.is_empty() {
             self.files.end()
         } else {
             Err(invalid("the message ends early").at_offset(self.position))
@@ -250,15 +254,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
     }
 
     fn top(&mut self) -> &mut Frame {
-        if self.stack.is_empty() {
-            self.stack.push(Frame {
-                context: Context::Model,
-                end: u64::MAX,
-                last: 0,
-            });
-        }
-        let last = self.stack.len() - 1;
-        &mut self.stack[last]
+        self.nested.last_mut().unwrap_or(&mut self.model)
     }
 
     fn in_order(&mut self, number: u32) -> Result<()> {
@@ -347,7 +343,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
     }
 
     fn enter(&mut self, context: Context, end: u64) -> Result<()> {
-        self.stack.push(Frame {
+        self.nested.push(Frame {
             context,
             end,
             last: 0,
@@ -357,21 +353,21 @@ impl<'a, 'm> Receiver<'a, 'm> {
 
     /// Ends all nested messages whose end is the current position.
     fn close(&mut self) -> Result<()> {
-        while self.stack.len() > 1 && self.top().end <= self.position {
-            if self.top().end < self.position {
+        while let Some(frame) = self.nested.pop_if(|frame| frame.end <= self.position) {
+            if frame.end < self.position {
                 return Err(invalid("a field exceeds the message that contains it")
                     .at_offset(self.position));
             }
-            match self.stack.pop().map(|frame| frame.context) {
-                Some(Context::Tensor) if !self.incoming.has_data => {
+            match frame.context {
+                Context::Tensor if !self.incoming.has_data => {
                     self.begin_data(0, Context::Tensor)?;
                     self.files.end_parameter(&mut self.incoming)?;
                 }
-                Some(Context::Parameter) if !self.incoming.has_data => {
+                Context::Parameter if !self.incoming.has_data => {
                     return Err(self.located(invalid("there is no tensor")));
                 }
-                Some(Context::File) => self.files.end_parameter_file()?,
-                Some(Context::Companion) => self.files.end_companion()?,
+                Context::File => self.files.end_parameter_file()?,
+                Context::Companion => self.files.end_companion()?,
                 _ => {}
             }
         }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use prost::Message;
+use prost::encoding::encode_varint;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::merge::{Merger, ReadOptions};
 use proto_splitter_core::progress::{CancelToken, Progress};
@@ -439,12 +440,17 @@ fn messages_that_make_no_files_are_refused_and_leave_nothing() {
         let file = [&[10, 1, b'p', 34, moved.len() as u8][..], &moved].concat();
         [&[34, file.len() as u8][..], &file].concat()
     };
+    let mut endless = Vec::new();
+    for (fields, size) in [(&[34][..], 30), (&[34], 60), (&[16, 2, 58], 300)] {
+        endless.extend(fields);
+        encode_varint(u64::MAX - size, &mut endless);
+    }
     let table: Vec<(&str, Vec<u8>, Arrangement, &str)> = vec![
         (
             "cut",
             bytes[..bytes.len() - 1].to_vec(),
             Original,
-            "the message ends early",
+            "field 4 has 29 bytes, more than its message has left",
         ),
         (
             "data of another size",
@@ -532,6 +538,12 @@ fn messages_that_make_no_files_are_refused_and_leave_nothing() {
             "longer than around it",
             [34, 2, 34, 9].to_vec(),
             Original,
+            "more than its message has left",
+        ),
+        (
+            "a vocabulary that claims almost 2^64 bytes",
+            endless,
+            Combined(Layout::Paddle),
             "more than its message has left",
         ),
         ("not a tag", [255; 30].to_vec(), Original, "invalid tag"),
