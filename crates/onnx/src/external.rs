@@ -30,6 +30,7 @@ use crate::walk::DEFAULT_MAX_DEPTH;
 
 pub use embedded::EmbeddedPlan;
 pub(crate) use embedded::KEY as EMBEDDED_KEY;
+pub(crate) use place::replace_by;
 pub use plan::ExternalPlan;
 pub use write::{Form, write_one_piece};
 pub use written::WrittenOnnx;

@@ -24,7 +24,7 @@ use crate::archive::{ModelArchive, UniqueNames, info};
 use crate::embedded::begins_as_embedded;
 use crate::external::{
     DataFormat, EmbeddedPlan, ExternalOptions, ExternalPlan, MAX_MODEL_SIZE, WrittenOnnx,
-    write_one_piece,
+    replace_by, write_one_piece,
 };
 use crate::info::properties_of_message;
 use crate::options::OnnxOptions;
@@ -419,17 +419,23 @@ fn one_piece(
         .descriptor(opened.descriptor().cloned())
         .threads(options.get_threads())
         .progress(options.get_progress().clone());
-    let options = MergeOptions::from(reading).force(options.get_force());
-    let merged = opened.merge_to_file(output, &options)?;
-    Ok(Converted::new(vec![output.to_owned()], merged.size))
+    let merging = MergeOptions::from(reading).force(options.get_force());
+    let merge = || opened.merge_to_file(output, &merging);
+    let (merged, removed) = replace_by(output, made_from, options.get_progress(), merge)?;
+    let converted = Converted::new(vec![output.to_owned()], merged.size);
+    Ok(noting(converted, removed))
 }
 
 fn converted(written: WrittenOnnx) -> Converted {
     let bytes = written.model_size.saturating_add(written.data_size);
     let mut files = vec![written.path];
     files.extend(written.data_files);
-    let removed = written.removed_files.into_iter();
-    removed.fold(Converted::new(files, bytes), |converted, file| {
+    noting(Converted::new(files, bytes), written.removed_files)
+}
+
+/// Adds a note for each data file of the old model that was removed.
+fn noting(converted: Converted, removed: Vec<PathBuf>) -> Converted {
+    removed.into_iter().fold(converted, |converted, file| {
         converted.note(format!("removed {}: data of the old model", file.display()))
     })
 }

@@ -185,6 +185,33 @@ pub(super) fn replace(
     Ok(old.remove(&[], target, made_from))
 }
 
+/// Replaces the model at `target` with one without data files, by calling `write`, which may take
+/// long and isn't called under the lock. Returns the removed data files of the old model.
+pub(crate) fn replace_by<T>(
+    target: &Path,
+    made_from: &MadeFrom,
+    progress: &Progress,
+    write: impl FnOnce() -> Result<T>,
+) -> Result<(T, Vec<PathBuf>)> {
+    let old = OldData::of(target);
+    let written = write()?;
+    if old.referenced.is_empty() {
+        return Ok((written, Vec::new()));
+    }
+    let removed = FolderLock::take(target, progress).map(|lock| {
+        // Another process may have replaced the model meanwhile, by one with the same data files.
+        let now = OldData::of(target).referenced;
+        let keep: Vec<&Path> = now.iter().map(PathBuf::as_path).collect();
+        old.with_listed(&lock).remove(&keep, target, made_from)
+    });
+    let removed = removed.unwrap_or_else(|error| {
+        // The new model is complete.
+        tracing::warn!("{error}: the data of the old model is not removed");
+        Vec::new()
+    });
+    Ok((written, removed))
+}
+
 /// Renames the data files to their final names, and makes the model refer to these names.
 fn rename(
     (target, made_from): (&Path, &MadeFrom),

@@ -227,6 +227,30 @@ fn a_model_in_chunks_converts_to_the_same_files_as_in_one_piece() {
 }
 
 #[test]
+fn one_file_made_of_any_input_takes_the_data_of_the_model_that_it_replaces_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path, chunks) = in_chunks(folder.path(), "none");
+    for input in [&path, &chunks] {
+        let opened = FORMATS.open(input, &OpenOptions::new()).unwrap();
+        for form in ["auto", "onnx"] {
+            let out = tempfile::tempdir().unwrap();
+            let convert = |form: &str| {
+                let format = opened.format().unwrap();
+                let target = format.targets().iter().find(|one| one.name == form);
+                let options = ConvertOptions::new().force(true);
+                let output = out.path().join("out.onnx");
+                format.convert(&opened, target.unwrap(), &output, &options)
+            };
+            assert_eq!(convert("external").unwrap().notes, [""; 0]);
+            let data = out.path().join("out.onnx.data");
+            let note = format!("removed {}: data of the old model", data.display());
+            assert_eq!(convert(form).unwrap().notes, [note], "{form}");
+            assert!(!data.exists(), "{form}");
+        }
+    }
+}
+
+#[test]
 fn a_damaged_chunk_leaves_no_pair() {
     let folder = tempfile::tempdir().unwrap();
     let (_, _, chunks) = in_chunks(folder.path(), "none");
