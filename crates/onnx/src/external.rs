@@ -32,6 +32,7 @@ pub use embedded::EmbeddedPlan;
 pub(crate) use embedded::KEY as EMBEDDED_KEY;
 pub(crate) use place::replace_by;
 pub use plan::ExternalPlan;
+pub(crate) use write::check_exists;
 pub use write::{Form, write_one_piece};
 pub use written::WrittenOnnx;
 

@@ -161,8 +161,11 @@ impl<'a> ExternalData<'a> {
     }
 
     fn stays_outside(&mut self, location: &Path) -> Result<()> {
-        self.check_count()?;
-        self.outside.files.insert(self.folder.shown(location));
+        let file = self.folder.shown(location);
+        if !self.outside.files.contains(&file) {
+            self.check_count()?;
+            self.outside.files.insert(file);
+        }
         Ok(())
     }
 

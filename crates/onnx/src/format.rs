@@ -24,7 +24,7 @@ use crate::archive::{ModelArchive, UniqueNames, info};
 use crate::embedded::begins_as_embedded;
 use crate::external::{
     DataFormat, EmbeddedPlan, ExternalOptions, ExternalPlan, MAX_MODEL_SIZE, WrittenOnnx,
-    replace_by, write_one_piece,
+    check_exists, replace_by, write_one_piece,
 };
 use crate::info::properties_of_message;
 use crate::options::OnnxOptions;
@@ -443,21 +443,20 @@ fn noting(converted: Converted, removed: Vec<PathBuf>) -> Converted {
 /// Fails if the model keeps references to external files that can't be found from the folder of
 /// `output`.
 fn check_references(opened: &Opened, output: &Path) -> Result<()> {
-    let (Some(outside), Some(model)) = (opened.outside_files().first(), opened.files().first())
-    else {
+    let files = opened.outside_files();
+    let (Some(model), false) = (opened.files().first(), files.is_empty()) else {
         return Ok(());
     };
-    if !outside.exists() {
-        return opened.check_complete();
-    }
+    files.iter().try_for_each(|file| check_exists(file))?;
     let folder_of = |file: &Path| fs::canonicalize(folder(file)).ok();
-    if let (Some(to), Some(from), Some(data)) =
-        (folder_of(output), folder_of(model), folder_of(outside))
-        && to == from
-        && data.starts_with(&from)
-    {
+    let from = folder_of(model).filter(|from| folder_of(output).as_ref() == Some(from));
+    let is_found = |file: &&PathBuf| {
+        let places = from.as_ref().zip(folder_of(file));
+        places.is_some_and(|(from, data)| data.starts_with(from))
+    };
+    let Some(outside) = files.iter().find(|file| !is_found(file)) else {
         return Ok(());
-    }
+    };
     let message = format!(
         "{}: the model refers to {}, which is not found from there: write the model next to the data, or \
          without keep-external",

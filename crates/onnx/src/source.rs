@@ -244,7 +244,8 @@ impl OnnxSource {
     }
 
     /// Returns the external files whose data isn't part of the message: the missing files or, if
-    /// the options keep all references, all external files.
+    /// the options keep all references, all external files. A model that was opened from a reader
+    /// has none, since its references lead to no folder.
     pub fn outside_files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.outside.files.iter().map(PathBuf::as_path)
     }

@@ -57,10 +57,7 @@ impl OnnxSource {
             Form::OnePiece => false,
             Form::External | Form::Embedded => true,
         };
-        if let Some(missing) = self.outside_files().find(|file| !file.exists()) {
-            let message = "no such file, but data of the model is in it";
-            return Err(Error::new(ErrorKind::Io, message).in_file(missing));
-        }
+        self.outside_files().try_for_each(check_exists)?;
         let model = MessageReader::new(Arc::clone(self.reader()), self.size());
         // The new model needs the files to which it still refers as much as those that it is read
         // from, so they must be neither replaced nor removed with an old model.
@@ -73,6 +70,15 @@ impl OnnxSource {
         }
         ExternalPlan::new(model, target, options)?.write(&made_from)
     }
+}
+
+/// Fails if a file to which a model refers is missing.
+pub(crate) fn check_exists(file: &Path) -> Result<()> {
+    if file.exists() {
+        return Ok(());
+    }
+    let message = "no such file, but data of the model is in it";
+    Err(Error::new(ErrorKind::Io, message).in_file(file))
 }
 
 /// Writes a model of any size to one file.

@@ -356,6 +356,15 @@ fn references_can_be_kept_and_the_folder_can_be_another() {
     let source = OnnxSource::open(&path, &options).unwrap();
     assert_eq!(bytes_of(&source), fs::read(&path).unwrap());
     assert!(source.tensors().unwrap().find("t").unwrap().is_external());
+
+    // However many tensors a file has, it counts as one towards the limit.
+    let tensors = ["t", "u"].map(|name| external(name, 4, &[("location", "w")]));
+    let path = write(folder.path(), &of_initializers(tensors.to_vec()));
+    let source = OnnxSource::open(&path, &options.max_files(1)).unwrap();
+    assert_eq!(
+        (source.outside_files().len(), source.outside_tensors()),
+        (1, 2)
+    );
 }
 
 #[test]
@@ -538,6 +547,34 @@ fn what_there_is_of_a_model_can_be_looked_at_without_its_data() {
         assert!(error.to_string().starts_with(&shown), "{at}: {error}");
     }
     assert!(!target.exists());
+}
+
+#[test]
+fn a_model_that_keeps_its_references_is_converted_only_with_all_of_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        fs::write(folder.path().join(name), b"0123").unwrap();
+    }
+    let tensors = ["a", "b"].map(|name| external(name, 4, &[("location", name)]));
+    let path = write(folder.path(), &of_initializers(tensors.to_vec()));
+    let options = OpenOptions::new().setting("keep-external", "true");
+    let opened = open_format(&path, &options).unwrap();
+    let target = folder.path().join("out.onnx");
+    let convert = |name: &str| {
+        let form = OnnxFormat.targets().iter().find(|form| form.name == name);
+        OnnxFormat.convert(&opened, form.unwrap(), &target, &ConvertOptions::new())
+    };
+    let missing = folder.path().join("b");
+    fs::remove_file(&missing).unwrap();
+    for form in ["auto", "onnx", "external", "safetensors"] {
+        let error = convert(form).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{form}: {error}");
+        let shown = missing.display().to_string();
+        assert!(error.to_string().starts_with(&shown), "{form}: {error}");
+        assert!(!target.exists(), "{form}");
+    }
+    fs::write(&missing, b"4567").unwrap();
+    convert("onnx").unwrap();
 }
 
 #[test]
