@@ -73,6 +73,20 @@ impl ModelArchive {
         Ok(info(tensor, name)?.located(location))
     }
 
+    /// Returns the tensor that `info` describes, and the tensors of the model.
+    fn described(&self, info: &TensorInfo) -> Result<Option<(&ModelTensors, ModelTensor<'_>)>> {
+        let Tensors { all, names } = self.get()?;
+        let mut found = names.find(all, &info.name).filter_map(|at| all.get(at));
+        let (first, second) = (found.next(), found.next());
+        // The name of a tensor may be the path of another one, which has no name of its own.
+        let is_second = match second {
+            Some(second) => self.info(second, &info.name)? == *info,
+            None => false,
+        };
+        let tensor = if is_second { second } else { first };
+        Ok(tensor.map(|tensor| (all, tensor)))
+    }
+
     /// Returns the error for reading a tensor whose data isn't in the message: its file is missing,
     /// or was not read.
     #[cold]
@@ -133,7 +147,7 @@ impl Archive for ModelArchive {
     fn find(&self, name: &str) -> Result<Option<TensorInfo>> {
         let Tensors { all, names } = self.get()?;
         let by_path = || all.iter().position(|tensor| tensor.path() == name);
-        let at = names.find(all, name).or_else(by_path);
+        let at = names.find(all, name).next().or_else(by_path);
         let found = at.and_then(|at| Some((at, all.get(at)?)));
         found
             .map(|(at, tensor)| self.info(tensor, &names.get(at, tensor)))
@@ -141,9 +155,7 @@ impl Archive for ModelArchive {
     }
 
     fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
-        let tensors = self.get()?;
-        let at = tensors.names.find(&tensors.all, &info.name);
-        let Some(tensor) = at.and_then(|at| tensors.all.get(at)) else {
+        let Some((all, tensor)) = self.described(info)? else {
             let message = format!("there is no tensor {:?}", info.name);
             return Err(Error::new(ErrorKind::InvalidPath, message));
         };
@@ -151,7 +163,7 @@ impl Archive for ModelArchive {
             return Err(self.not_read(tensor, info));
         }
         Ok(TensorReader::new(info.clone(), move |sink| {
-            tensors.all.write_raw(tensor, sink).map(drop)
+            all.write_raw(tensor, sink).map(drop)
         }))
     }
 
@@ -159,9 +171,7 @@ impl Archive for ModelArchive {
         if self.model.has_checksums() {
             return None;
         }
-        let tensors = self.get().ok()?;
-        let at = tensors.names.find(&tensors.all, &info.name)?;
-        let tensor = tensors.all.get(at)?;
+        let (_, tensor) = self.described(info).ok()??;
         // No data has no place, and no last byte.
         let raw = tensor.raw_data().filter(|raw| !raw.is_empty())?;
         let len = raw.end - raw.start;
@@ -251,12 +261,13 @@ impl UniqueNames {
         tensor.name().into()
     }
 
-    /// Returns the index of the tensor with the unique name `name`, if there is one.
-    pub(crate) fn find(&self, all: &ModelTensors, name: &str) -> Option<usize> {
+    /// Returns the indices of the tensor whose own name is `name`, and of the one that is named by
+    /// this path, if there are such tensors.
+    fn find(&self, all: &ModelTensors, name: &str) -> impl Iterator<Item = usize> {
         let named = |at: usize| all.get(at).map_or("", |tensor| tensor.name());
         let found = self.by_name.binary_search_by(|&at| named(at).cmp(name));
         let found = found.ok().and_then(|found| self.by_name.get(found));
-        found.copied().or_else(|| self.at_path(name))
+        found.copied().into_iter().chain(self.at_path(name))
     }
 
     fn at_path(&self, path: &str) -> Option<usize> {

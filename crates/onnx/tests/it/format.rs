@@ -96,6 +96,27 @@ fn tensors_are_listed_and_read_by_name_wherever_they_are() {
 }
 
 #[test]
+fn each_listed_tensor_is_read_even_if_its_path_is_the_name_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let tensors = vec![raw("graph.initializer[1]", [1, 2]), raw("", [3, 4, 5])];
+    let path = write(folder.path(), &of_initializers(tensors));
+    let opened = FORMATS.open(&path, &OpenOptions::new()).unwrap();
+    let archive = opened.archive().unwrap();
+    let read = |info| archive.read(info).unwrap().to_vec().unwrap();
+    let listed = archive.tensors().unwrap();
+    assert_eq!(
+        (read(&listed[0]), read(&listed[1])),
+        (vec![1, 2], vec![3, 4, 5])
+    );
+    let bytes = fs::read(&path).unwrap();
+    for (info, expected) in listed.iter().zip([&[1, 2][..], &[3, 4, 5]]) {
+        let (_, range) = archive.tensor_in_file(info).unwrap();
+        let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+        assert_eq!(&bytes[range], expected);
+    }
+}
+
+#[test]
 fn a_sound_model_verifies() {
     let folder = tempfile::tempdir().unwrap();
     let path = write(
@@ -114,7 +135,10 @@ fn a_model_whose_tensors_claim_more_than_2_to_the_64_bytes_is_verified_up_to_the
     fs::write(folder.path().join("w"), b"0123").unwrap();
     let mut huge = external("t", 1 << 62, &[("location", "w")]);
     huge.dims.push(2);
-    let path = write(folder.path(), &of_initializers(vec![huge.clone(), huge.clone(), huge]));
+    let path = write(
+        folder.path(),
+        &of_initializers(vec![huge.clone(), huge.clone(), huge]),
+    );
     let options = OpenOptions::new().setting("keep-external", "true");
     let opened = FORMATS.open(&path, &options).unwrap();
     let verified = opened.archive().unwrap().verify(&Progress::none());
