@@ -46,34 +46,48 @@ pub(super) fn header<'a>(
     leaving: impl Iterator<Item = &'a mut Leaving>,
     metadata: Option<(&str, String)>,
 ) -> Result<(Vec<u8>, u64)> {
-    let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
     let mut leaving: Vec<&mut Leaving> = leaving.collect();
     leaving.sort_by_key(|one| Reverse(element_bits(one.data_type).unwrap_or(0).min(64)));
     let (mut at, mut listed) = (0_u64, Vec::with_capacity(leaving.len()));
     for one in &mut leaving {
-        let too_large = || invalid(format!("tensor \"{}\": too large for the format", one.name));
-        let stored = stored_as(one.data_type, &one.dims, one.len).ok_or_else(too_large)?;
-        let end = at.checked_add(one.len).ok_or_else(too_large)?;
-        let fits = |number: u64| usize::try_from(number).map_err(|_| too_large());
-        let shape = stored.1.iter().map(|&dim| fits(dim));
-        let info = TensorInfo {
-            dtype: stored.0,
-            shape: shape.collect::<Result<_>>()?,
-            data_offsets: (fits(at)?, fits(end)?),
-        };
-        listed.push((one.name.clone(), info));
+        let end = at.checked_add(one.len).ok_or_else(|| too_large(one))?;
+        listed.push((one.name.clone(), info(one, (at, end))?));
         (one.offset, one.is_copy) = (at, false);
         at = end;
     }
     let metadata = metadata.map(|(key, value)| [(key.to_owned(), value)].into_iter().collect());
     let metadata = Metadata::new(metadata, listed).map_err(|error| invalid(error.to_string()))?;
-    let json = |error: serde_json::Error| Error::from(std::io::Error::from(error));
-    let head = start_of_file(serde_json::to_vec(&metadata).map_err(json)?)?;
+    let head = start_of_file(serde_json::to_vec(&metadata).map_err(json_error)?)?;
     let start = head.len() as u64;
     for one in leaving {
         one.offset += start;
     }
     Ok((head, start + at))
+}
+
+/// Returns a tensor's entry in the header, with these offsets.
+fn info(one: &Leaving, offsets: (u64, u64)) -> Result<TensorInfo> {
+    let stored = stored_as(one.data_type, &one.dims, one.len);
+    let (dtype, shape) = stored.ok_or_else(|| too_large(one))?;
+    let fits = |number: u64| usize::try_from(number).map_err(|_| too_large(one));
+    Ok(TensorInfo {
+        dtype,
+        shape: shape.into_iter().map(fits).collect::<Result<_>>()?,
+        data_offsets: (fits(offsets.0)?, fits(offsets.1)?),
+    })
+}
+
+#[cold]
+fn too_large(one: &Leaving) -> Error {
+    invalid(format!("tensor \"{}\": too large for the format", one.name))
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::InvalidMessage, message)
+}
+
+fn json_error(error: serde_json::Error) -> Error {
+    Error::from(std::io::Error::from(error))
 }
 
 /// Returns the name of the data file with index `at`, of `count` files, for a model called `name`.
@@ -90,29 +104,56 @@ pub(super) fn index_name(name: &str) -> String {
     format!("{}.index.json", file_name(name, 0, 1))
 }
 
-/// Assigns each tensor to a data file. A new file begins when the current file would exceed the
-/// size limit with the next tensor.
+/// Largest size of what a file has besides its tensors and their entries in the header, in bytes:
+/// the header's length, its braces, and the padding to 8 bytes.
+const FRAME: u64 = 8 + 2 + 7;
+
+/// Returns the largest size in the header of a tensor's entry in a file of up to `limit` bytes.
+fn entry_len(one: &Leaving, limit: u64) -> Result<u64> {
+    let entry = info(one, (limit, limit))?;
+    let text = serde_json::to_string(&(&one.name, entry)).map_err(json_error)?;
+    // In the header, a colon and a comma take the place of the pair's brackets and comma.
+    Ok(text.len() as u64)
+}
+
+/// Assigns each tensor to a data file. A new file begins when the current file would exceed a size
+/// limit with the next tensor: that of the file, or that of the tensors in it.
 pub(super) fn lay_out(
     leaving: &mut [Leaving],
     options: &ExternalOptions,
     name: &str,
 ) -> Result<Vec<DataFile>> {
     unique_names(leaving);
-    let limits = [options.max_file_size, options.shard_size];
-    let most = limits.into_iter().flatten().min().unwrap_or(u64::MAX);
-    let (mut count, mut size) = (0, None::<u64>);
+    let most = options.shard_size.unwrap_or(u64::MAX);
+    let (mut count, mut tensors, mut file) = (0, None::<u64>, 0_u64);
     for one in leaving.iter_mut() {
         one.check_len(options)?;
-        let end = size.and_then(|size| size.checked_add(one.len));
-        let end = end.filter(|&end| end <= most);
+        let own = match options.max_file_size {
+            Some(limit) => one.len.saturating_add(entry_len(one, limit)?),
+            None => 0,
+        };
+        let end = tensors.and_then(|tensors| tensors.checked_add(one.len));
+        let whole = file.saturating_add(own);
+        let fits =
+            |end: &u64| *end <= most && options.max_file_size.is_none_or(|limit| whole <= limit);
+        let end = end.filter(fits);
         count += usize::from(end.is_none());
-        size = Some(end.unwrap_or(one.len));
+        (tensors, file) = match end {
+            Some(end) => (Some(end), whole),
+            None => (Some(one.len), FRAME.saturating_add(own)),
+        };
         one.file = count - 1;
     }
-    let files = (0..count).map(|at| {
-        let inside = leaving.iter_mut().filter(|one| one.file == at);
-        let (head, size) = header(inside, None)?;
+    let files = leaving.chunk_by_mut(|a, b| a.file == b.file);
+    let files = files.enumerate().map(|(at, inside)| {
+        let (head, size) = header(inside.iter_mut(), None)?;
         let name = file_name(name, at, count);
+        if let Some(limit) = options.max_file_size.filter(|&limit| size > limit) {
+            let message = format!(
+                "{name}: {size} bytes with the header, over the maximum file size of {limit}"
+            );
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
         Ok(DataFile { name, head, size })
     });
     files.collect()

@@ -372,6 +372,38 @@ fn shards_have_headers_and_an_index_and_the_model_refers_to_them() {
 }
 
 #[test]
+fn no_safetensors_file_is_larger_with_its_header_than_the_maximum() {
+    let folder = tempfile::tempdir().unwrap();
+    let quoted = "\u{1}\"".repeat(40);
+    let tensors = (0..5).map(|at| of_type(&format!("{quoted}{at}"), 1, &[500], 2000));
+    let model = of_initializers(tensors.collect());
+    let path = write(folder.path(), &model);
+    let target = folder.path().join("m.onnx");
+    let write = |most| {
+        let options = ExternalOptions::new()
+            .data_format(DataFormat::Safetensors)
+            .max_file_size(Some(most))
+            .force(true);
+        open(&path).unwrap().write(&target, Form::External, &options)
+    };
+    // Two tensors fit in a file of 4096 bytes, but not with their names.
+    for (most, files) in [(4096, 5), (5000, 3), (7500, 2), (20_000, 1)] {
+        let written = write(most).unwrap();
+        let data = written.data_files.iter();
+        let data = data.filter(|file| file.extension().unwrap() == "safetensors");
+        let sizes: Vec<u64> = data.map(|file| fs::metadata(file).unwrap().len()).collect();
+        assert_eq!(sizes.len(), files, "{most}: {sizes:?}");
+        assert!(sizes.iter().all(|&size| size <= most), "{most}: {sizes:?}");
+        assert_eq!(whole(&target), model);
+    }
+    // One tensor fits in 2000 bytes, but not with the header.
+    let error = write(2000).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    let line = error.to_string();
+    assert!(line.starts_with("m-00001-of-00005.safetensors: 2"), "{line}");
+}
+
+#[test]
 fn a_tensor_without_bytes_is_moved_to_a_safetensors_file_even_if_it_is_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("out.onnx");
