@@ -23,7 +23,6 @@ use crate::tensors::{ModelTensor, ModelTensors};
 pub(crate) struct ModelArchive {
     model: OnnxSource,
     tensors: OnceLock<Tensors>,
-    is_embedded: bool,
 }
 
 #[derive(Debug)]
@@ -37,21 +36,14 @@ impl ModelArchive {
         ModelArchive {
             model,
             tensors: OnceLock::new(),
-            is_embedded: false,
         }
-    }
-
-    /// Marks the archive as that of a model in the header of a safetensors file.
-    pub(crate) fn embedded(mut self) -> ModelArchive {
-        self.is_embedded = true;
-        self
     }
 
     /// Returns true if an archive is that of a model in the header of a safetensors file.
     pub(crate) fn is_embedded(archive: &dyn Archive) -> bool {
         let archive: &dyn Any = archive;
-        let model = archive.downcast_ref::<ModelArchive>();
-        model.is_some_and(|model| model.is_embedded)
+        let archive = archive.downcast_ref::<ModelArchive>();
+        archive.is_some_and(|archive| archive.model.is_embedded())
     }
 
     fn get(&self) -> Result<&Tensors> {

@@ -65,7 +65,7 @@ impl OnnxSource {
         };
         let opened = open(&mut builder).map_err(|error| named(error, input.path()));
         let (warnings, tensors) = opened?;
-        OnnxSource::of_spans(builder.finish()?, tensors, warnings)
+        OnnxSource::of_header(builder.finish()?, tensors, warnings)
     }
 }
 

@@ -244,7 +244,7 @@ impl Format for OnnxFormat {
             let reader = Arc::clone(model.reader());
             let opened = Opened::of_reader(reader, model_descriptor(), options)?;
             let opened = opened.reading([input.path()]);
-            return Ok(opened.with_archive(ModelArchive::new(model).embedded()));
+            return Ok(opened.with_archive(ModelArchive::new(model)));
         }
         let model = OnnxSource::of_input(input, &open_options(options)?)?;
         let opened = if !model.is_put_together() {

@@ -65,6 +65,9 @@ pub(crate) fn properties(
     tensors: &ModelTensors,
 ) -> Result<Vec<(String, String)>> {
     let mut properties = properties_of_message(&**model.reader(), model.size(), tensors)?;
+    if model.is_embedded() {
+        return Ok(properties);
+    }
     let mut put = |name: &str, value: String| properties.push((name.to_owned(), value));
     let external = model.external_tensors() + model.outside_tensors();
     put("external tensors", external.to_string());

@@ -71,6 +71,8 @@ pub struct OnnxSource {
     spans: Arc<Spans>,
     external_tensors: usize,
     external_contexts: usize,
+    /// True if the model is in the header of a safetensors file, with its tensors.
+    is_embedded: bool,
     /// True if the model declares checksums of files, which are verified when the files are read.
     has_checksums: bool,
     outside: Outside,
@@ -145,7 +147,7 @@ impl OnnxSource {
 
     /// Creates a source from spans. `external_tensors` is the number of tensors whose data comes
     /// from other files.
-    pub(crate) fn of_spans(
+    fn of_spans(
         spans: Spans,
         external_tensors: usize,
         warnings: Vec<String>,
@@ -158,9 +160,19 @@ impl OnnxSource {
             spans,
             external_tensors,
             external_contexts: 0,
+            is_embedded: false,
             has_checksums: false,
             outside: Outside::default(),
             warnings,
+        })
+    }
+
+    /// Creates a source from spans of a safetensors file with the model in its header.
+    pub(crate) fn of_header(spans: Spans, tensors: usize, warnings: Vec<String>) -> Result<Self> {
+        let model = OnnxSource::of_spans(spans, tensors, warnings)?;
+        Ok(OnnxSource {
+            is_embedded: true,
+            ..model
         })
     }
 
@@ -218,7 +230,15 @@ impl OnnxSource {
     /// Returns the files from which the message is read: the model, followed by the files that it
     /// refers to.
     pub fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
-        self.spans.files()
+        let files = self.spans.files();
+        // The header's model has a place of its own among the spans, but is in the same file.
+        let count = if self.is_embedded { 1 } else { files.len() };
+        files.take(count)
+    }
+
+    /// Returns true if the model is in the header of a safetensors file, with its tensors.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.is_embedded
     }
 
     /// Returns the number of tensors whose data was moved from another file to the message.

@@ -133,8 +133,10 @@ impl ExternalPlan {
     pub fn write(&self, made_from: &MadeFrom) -> Result<WrittenOnnx> {
         let paths: Vec<PathBuf> = self.data_files().collect();
         let (index, text) = self.index()?.unzip();
+        let index_size = text.as_ref().map_or(0, |text| text.len() as u64);
+        let data_size = self.data_size().saturating_add(index_size);
         let placing = Placing::begin(&self.target, paths, index, made_from, &self.options)?;
-        placing.check_space(self.model_size().saturating_add(self.data_size()))?;
+        placing.check_space(self.model_size().saturating_add(data_size))?;
         for ((file, path), planned) in placing.data().zip(self.all_files()) {
             file.as_file()
                 .set_len(planned.size)
@@ -155,7 +157,7 @@ impl ExternalPlan {
             tensors: self.tensor_count(),
             contexts: self.context_count(),
             model_size: self.model_size(),
-            data_size: self.data_size(),
+            data_size,
         })
     }
 

@@ -175,6 +175,14 @@ fn the_model_in_a_header_is_one_input_to_all() {
     embed(&model, &path).unwrap();
     let opened = FORMATS.open(&path, &OpenOptions::new()).unwrap();
     assert_eq!(opened.files(), std::slice::from_ref(&path));
+    assert!(extract(&path).unwrap().files().eq([path.as_path()]));
+    let properties = opened.archive().unwrap().properties().unwrap();
+    assert!(
+        properties
+            .iter()
+            .all(|(name, _)| !name.starts_with("external")),
+        "{properties:?}"
+    );
     assert_eq!(opened.format().map(|format| format.name()), Some("onnx"));
     assert_eq!(opened.tensor("b").unwrap().to_vec().unwrap(), noise(2, 30));
     // The model can be written in every other form, and in its own form.
@@ -342,6 +350,11 @@ fn shards_have_headers_and_an_index_and_the_model_refers_to_them() {
         "m.safetensors.index.json",
     ];
     assert_eq!(written.data_files, names.map(|name| out.path().join(name)));
+    let sizes = written
+        .data_files
+        .iter()
+        .map(|file| fs::metadata(file).unwrap().len());
+    assert_eq!(written.data_size, sizes.sum::<u64>());
     assert_eq!(whole(&target), model);
     let index: serde_json::Value =
         serde_json::from_slice(&fs::read(out.path().join(names[3])).unwrap()).unwrap();
@@ -384,7 +397,9 @@ fn no_safetensors_file_is_larger_with_its_header_than_the_maximum() {
             .data_format(DataFormat::Safetensors)
             .max_file_size(Some(most))
             .force(true);
-        open(&path).unwrap().write(&target, Form::External, &options)
+        open(&path)
+            .unwrap()
+            .write(&target, Form::External, &options)
     };
     // Two tensors fit in a file of 4096 bytes, but not with their names.
     for (most, files) in [(4096, 5), (5000, 3), (7500, 2), (20_000, 1)] {
@@ -400,7 +415,10 @@ fn no_safetensors_file_is_larger_with_its_header_than_the_maximum() {
     let error = write(2000).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     let line = error.to_string();
-    assert!(line.starts_with("m-00001-of-00005.safetensors: 2"), "{line}");
+    assert!(
+        line.starts_with("m-00001-of-00005.safetensors: 2"),
+        "{line}"
+    );
 }
 
 #[test]
