@@ -12,6 +12,7 @@ use proto_splitter_core::formats::{
     Candidate, CandidateKind, Confidence, ConvertOptions, ConvertSetting, ConvertTarget, Converted,
     Format, OpenOptions, Opened,
 };
+use proto_splitter_core::spans::first_bytes;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
@@ -314,19 +315,21 @@ impl Any {
 
     /// Reads a model or a file in another format.
     fn of_file(file: Arc<dyn ReadAt>, path: &Path) -> Result<Any> {
-        let content = match import_open(Arc::clone(&file), path) {
-            Ok(content) => content,
-            // The file is a model already, or it has content that a tag can't represent.
-            Err(error) if error.kind() == crate::ErrorKind::NotConvertible => {
-                return match Model::of_file(file, path, &ModelOptions::new()) {
-                    Err(other) if other.kind() == crate::ErrorKind::NotAnArchive => {
-                        Err(error.into())
-                    }
-                    opened => Ok(Any::Model(opened?)),
-                };
-            }
-            Err(error) => return Err(error.into()),
-        };
-        Ok(Any::Imported(content))
+        Ok(if has_tags(&file) {
+            Any::Model(Model::of_file(file, path, &ModelOptions::new())?)
+        } else {
+            Any::Imported(import_open(file, path)?)
+        })
     }
+}
+
+/// Returns true for an archive with a list of tags, which only models have. What is wrong with
+/// another file is reported when it is imported.
+fn has_tags(file: &Arc<dyn ReadAt>) -> bool {
+    let head = first_bytes(file, bridge::ZIP_MAGIC.len() as u64);
+    if !head.is_ok_and(|head| head == bridge::ZIP_MAGIC) {
+        return false;
+    }
+    let archive = zip::Archive::open(Arc::clone(file), &SameDiffLimits::new());
+    archive.is_ok_and(|archive| archive.directory().find(layout::TAGS).is_some())
 }

@@ -452,6 +452,20 @@ fn what_only_a_later_shard_says_is_refused() {
     assert_eq!(error.kind(), ErrorKind::NotConvertible);
     let text = "shard 1 has other training_config than the first shard, which would be lost";
     assert!(error.to_string().contains(text), "{error}");
+
+    // Of an archive with such shards, this is said, too, and not that it has no tags.
+    let sdz = folder.path().join("m.sdz");
+    let mut archive = zip::ZipWriter::new(std::fs::File::create(&sdz).unwrap());
+    for path in [path(0), path(1)] {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let options = zip::write::SimpleFileOptions::default();
+        archive.start_file(name, options).unwrap();
+        archive.write_all(&std::fs::read(&path).unwrap()).unwrap();
+    }
+    archive.finish().unwrap();
+    let opened = SameDiffFormat.open(&Candidate::new(&sdz).unwrap(), &OpenOptions::new());
+    let error = opened.unwrap_err();
+    assert!(error.to_string().contains(text), "{error}");
 }
 
 #[test]
