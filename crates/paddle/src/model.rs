@@ -270,7 +270,8 @@ impl PaddleModel {
     ///
     /// The errors of [`ParameterFile::verify`]; [`ErrorKind::SourceChanged`] if a file has changed.
     pub fn verify(&self) -> Result<()> {
-        self.files.iter().try_for_each(ParameterFile::verify)?;
+        let mut files = self.files.iter();
+        files.try_for_each(ParameterFile::check_content)?;
         self.check_unchanged()
     }
 

@@ -197,6 +197,13 @@ impl ParameterFile {
     /// The errors of [`Stream::verify`], with the file and the parameter;
     /// [`ErrorKind::SourceChanged`] if the file has changed.
     pub fn verify(&self) -> Result<()> {
+        self.check_content()?;
+        self.part.check_unchanged()
+    }
+
+    /// Does the same as [`verify`](Self::verify), but doesn't detect changes to the file, nor to
+    /// others that were opened with it.
+    pub(crate) fn check_content(&self) -> Result<()> {
         for (at, parameter) in self.parameters.iter().enumerate() {
             parameter.stream.verify(&self.part).map_err(|error| {
                 let name = parameter
@@ -206,7 +213,7 @@ impl ParameterFile {
                 error.at_path(name).in_file(self.path())
             })?;
         }
-        self.part.check_unchanged()
+        Ok(())
     }
 }
 

@@ -365,7 +365,7 @@ fn rows_that_the_matrix_does_not_have_are_found_by_verify() {
 }
 
 /// Returns a serialized program with one parameter for each of these names.
-fn program(names: &[&str]) -> Vec<u8> {
+pub(crate) fn program(names: &[&str]) -> Vec<u8> {
     let tensor = TensorDesc {
         data_type: Type::Fp32.into(),
         dims: vec![2],
