@@ -90,8 +90,9 @@ pub struct WrittenModel {
     pub left_out: Vec<String>,
 }
 
-/// Writes the files of a model to a folder, in the arrangement that the options set. The folder is
-/// written atomically.
+/// Writes the files of a model to a folder, in the arrangement that the options set. A folder that
+/// doesn't exist appears with all of its files at once. In an existing folder, files appear once all
+/// are complete, the program last.
 ///
 /// Data, LoD and rows are streamed, so memory use doesn't depend on their size.
 ///

@@ -12,17 +12,23 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::model::{rivals, separate_path};
 
-/// A temporary folder next to its target. Once it is complete, it replaces the target. If it is
-/// dropped earlier, it is removed.
+/// Name of the file in a target next to which a temporary folder in the target is created.
+const PLACE: &str = "model";
+
+/// A temporary folder for the files of a target. If the target doesn't exist, the folder is next to
+/// it, and becomes the target once it is complete. An existing target may be a link to another file
+/// system or a mount point, so the folder is in it, and its files are moved one by one. If the folder
+/// is dropped earlier, it is removed.
 #[derive(Debug)]
 pub(super) struct Staging {
     folder: TemporaryFolder,
     target: PathBuf,
     /// Paths of the created files, relative to the folder.
     files: Vec<PathBuf>,
+    /// True if the target exists.
     is_merged: bool,
     made_from: MadeFrom,
-    /// Real paths of the input files; empty if the target has no files.
+    /// Real paths of the input files; empty if the target doesn't exist.
     inputs: HashSet<PathBuf>,
 }
 
@@ -34,23 +40,26 @@ impl Staging {
     pub(super) fn create(target: &Path, made_from: MadeFrom, force: bool) -> Result<Staging> {
         let at_target = |error: io::Error| Error::from(error).in_file(target);
         check_folder(target)?;
-        let is_filled = match fs::read_dir(target) {
-            Ok(mut entries) => entries.next().is_some(),
+        let is_merged = match fs::read_dir(target) {
+            Ok(_) => true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
             Err(error) => return Err(at_target(error)),
         };
-        if is_filled && !force {
-            let message = "the folder already exists and isn't empty";
-            return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(target));
-        }
         // Uses the default mode of folders, which the umask restricts.
         #[cfg(unix)]
         let mode = Some(std::os::unix::fs::PermissionsExt::from_mode(0o777));
         #[cfg(not(unix))]
         let mode = None;
-        let folder = TemporaryFolder::beside(target, mode).map_err(at_target)?;
+        let inside = target.join(PLACE);
+        let place = if is_merged { &*inside } else { target };
+        let folder = TemporaryFolder::beside(place, mode).map_err(at_target)?;
+        // Counts the entries only now, since what killed processes left in the target is gone.
+        if is_merged && !force && fs::read_dir(target).map_err(at_target)?.nth(1).is_some() {
+            let message = "the folder already exists and isn't empty";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(target));
+        }
         let inputs = match &made_from {
-            MadeFrom::Files(files) if is_filled => {
+            MadeFrom::Files(files) if is_merged => {
                 let real = files.iter().filter_map(|file| fs::canonicalize(file).ok());
                 real.collect()
             }
@@ -60,7 +69,7 @@ impl Staging {
             folder,
             target: target.to_owned(),
             files: Vec::new(),
-            is_merged: is_filled,
+            is_merged,
             made_from,
             inputs,
         })
@@ -113,7 +122,7 @@ impl Staging {
         }
     }
 
-    /// Moves the files to the target, and returns their paths. If the target already has files, the
+    /// Moves the files to the target, and returns their paths. If the target already exists, the
     /// file `last` is moved last. If the target has another file that readers would take for a part
     /// of the output, no file is moved.
     pub(super) fn commit(self, last: Option<&str>) -> Result<Vec<PathBuf>> {
@@ -146,10 +155,6 @@ impl Staging {
                 }
                 sync_folder(&target)?;
             } else {
-                #[cfg(windows)]
-                if target.is_dir() {
-                    fs::remove_dir(&target)?;
-                }
                 fs::rename(folder.path(), &target)?;
             }
             sync_folder(folder_of(&target))

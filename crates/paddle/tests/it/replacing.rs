@@ -92,6 +92,39 @@ fn a_file_that_would_be_read_with_what_is_written_is_in_the_way() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_to_a_folder_even_on_another_file_system_is_written_through() {
+    let model = PaddleModel::open(fixtures().join("vars_separate")).unwrap();
+    let shared_memory = tempfile::tempdir_in("/dev/shm").ok();
+    for real in shared_memory.into_iter().chain(tempfile::tempdir().ok()) {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("to");
+        std::os::unix::fs::symlink(real.path(), &to).unwrap();
+        for force in [false, true] {
+            let written = convert(&model, &to, &PaddleWriteOptions::new().force(force)).unwrap();
+            assert_eq!(written.files[0], to.join("__model__"));
+            assert!(fs::symlink_metadata(&to).unwrap().is_symlink());
+            assert_eq!(files(real.path()), files(&fixtures().join("vars_separate")));
+        }
+        let error = convert(&model, &to, &PaddleWriteOptions::new()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(files(real.path()), files(&fixtures().join("vars_separate")));
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_in_a_folder_is_not_in_the_way() {
+    let model = PaddleModel::open(fixtures().join("vars_separate")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let left = folder.path().join(".protosplit-0123abcd-left.tmp");
+    fs::create_dir(&left).unwrap();
+    fs::write(left.join("__model__"), b"half").unwrap();
+    convert(&model, folder.path(), &PaddleWriteOptions::new()).unwrap();
+    assert!(!left.exists());
+    assert!(PaddleModel::open(folder.path()).is_ok());
+}
+
 #[test]
 fn two_programs_in_a_folder_are_told_apart_by_name_whatever_their_kind() {
     let folder = tempfile::tempdir().unwrap();
