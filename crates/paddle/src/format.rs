@@ -220,6 +220,7 @@ impl Format for PaddleFormat {
         let writing = PaddleWriteOptions::new()
             .arrangement(arrangement)
             .force(options.get_force())
+            .threads(options.get_threads())
             .progress(options.get_progress().clone());
         let made_from = MadeFrom::files(opened.files());
         let written = write_message(&opened.reader()?, made_from, output, &writing);

@@ -5,6 +5,7 @@ mod incoming;
 mod receive;
 mod staging;
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ pub enum Arrangement {
 pub struct PaddleWriteOptions {
     arrangement: Arrangement,
     force: bool,
+    threads: Option<NonZeroUsize>,
     progress: Progress,
 }
 
@@ -51,6 +53,7 @@ impl PaddleWriteOptions {
         PaddleWriteOptions {
             arrangement: Arrangement::Original,
             force: false,
+            threads: None,
             progress: Progress::none(),
         }
     }
@@ -70,6 +73,9 @@ impl PaddleWriteOptions {
         /// `__model__`, such a file is a `__params__`. Next to a `.pdmodel` or `.json`, it is a
         /// `.pdiparams`, a `.pdiparams.info` or the other kind of program, with the same prefix.
         const force, get_force: bool;
+
+        /// Sets the number of threads that copy data; `None` means one per core. Default: `None`.
+        into threads, get_threads: Option<NonZeroUsize>;
 
         /// Sets the progress listener, which can also cancel the operation. Default: none.
         ref progress, get_progress: Progress;
@@ -182,7 +188,7 @@ fn write_with(
     let staging = Staging::create(folder, made_from, options.force)?;
     let size = message.total_size();
     let meter = options.progress.meter(size);
-    let mut files = Files::new(staging, options.arrangement, message, &meter);
+    let mut files = Files::new(staging, options, message, &meter);
     let write = || {
         let mut receiver = Receiver::new(&mut files, &meter, size);
         message.write_around(&mut receiver, &mut |receiver, range| {

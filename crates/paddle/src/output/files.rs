@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use proto_splitter_core::{Error, ErrorKind, MessageOffset, MessageReader, Result
 
 use super::incoming::Incoming;
 use super::staging::Staging;
-use super::{Arrangement, WrittenModel};
+use super::{Arrangement, PaddleWriteOptions, WrittenModel};
 use crate::model::{OLD_PARAMETERS, OLD_PROGRAM, ProgramKind};
 use crate::stream::{Layout, StreamKind};
 
@@ -55,6 +56,7 @@ pub(super) struct Files<'m> {
     gaps: Vec<Gap>,
     /// Files that contain gaps, except for the file that is being written.
     waiting: Vec<Arc<File>>,
+    threads: Option<NonZeroUsize>,
     arrangement: Arrangement,
     /// Name of the program's file in the output; `None` until the program begins.
     program: Option<String>,
@@ -88,7 +90,7 @@ struct Stored {
 impl<'m> Files<'m> {
     pub(super) fn new(
         staging: Staging,
-        arrangement: Arrangement,
+        options: &PaddleWriteOptions,
         message: &'m MessageReader,
         meter: &'m Meter,
     ) -> Files<'m> {
@@ -98,7 +100,8 @@ impl<'m> Files<'m> {
             meter,
             gaps: Vec::new(),
             waiting: Vec::new(),
-            arrangement,
+            threads: options.threads,
+            arrangement: options.arrangement,
             program: None,
             program_stored: None,
             kind: None,
@@ -360,7 +363,8 @@ impl<'m> Files<'m> {
     fn fill_gaps(&mut self) -> Result<()> {
         let gaps = std::mem::take(&mut self.gaps);
         let places: Vec<_> = gaps.iter().map(Gap::place).collect();
-        self.message.copy_to_files(&places, None, self.meter)?;
+        self.message
+            .copy_to_files(&places, self.threads, self.meter)?;
         self.waiting
             .drain(..)
             .try_for_each(|file| Ok(file.sync_all()?))

@@ -1,11 +1,16 @@
 //! Tests of conversions of models to one message, back to files, and between layouts.
 
-use std::fs;
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use std::{fs, io, thread};
 
 use prost::Message;
 use prost::encoding::encode_varint;
 use proto_splitter_core::ErrorKind;
+use proto_splitter_core::formats::{ConvertOptions, Format, OpenOptions, Registry};
 use proto_splitter_core::merge::{Merger, ReadOptions};
 use proto_splitter_core::progress::{CancelToken, Progress};
 use proto_splitter_core::split::{Source, SplitExt, SplitOptions};
@@ -17,11 +22,14 @@ use proto_splitter_paddle::proto::framework::var_type::Type;
 use proto_splitter_paddle::proto::model::{Model, Parameter, ParameterFile, Tensor};
 use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec};
 use proto_splitter_paddle::{
-    Arrangement, MODEL, ModelSplitter, NAMES, PROGRAM_DESC, PaddleModel, PaddleOpenOptions,
-    PaddleWriteOptions, ParameterWriter, ProgramDescSplitter, ProgramKind, convert, write_model,
+    Arrangement, MODEL, ModelSplitter, NAMES, PROGRAM_DESC, PaddleFormat, PaddleModel,
+    PaddleOpenOptions, PaddleWriteOptions, ParameterWriter, ProgramDescSplitter, ProgramKind,
+    convert, write_model,
 };
 
 use crate::support::{files, fixtures};
+
+static FORMATS: Registry = Registry::new(&[&PaddleFormat as &dyn Format]);
 
 /// Returns complete models: those that Paddle wrote, and one that consists of a vocabulary.
 fn models(folder: &Path) -> Vec<PaddleModel> {
@@ -604,6 +612,38 @@ fn a_folder_in_the_way_is_replaced_only_by_force() {
     )
     .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoFolder);
+}
+
+#[test]
+fn data_is_copied_by_as_many_threads_as_the_caller_asks_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.pdiparams");
+    let mut writer = ParameterWriter::create(&path, Layout::Paddle, false).unwrap();
+    let spec = TensorSpec::dense(Type::Uint8, [2 << 20]);
+    for _ in 0..16 {
+        writer.write(&spec, &mut io::repeat(7)).unwrap();
+    }
+    writer.finish().unwrap();
+    let opened = FORMATS.open(&path, &OpenOptions::new()).unwrap();
+    let seen = Arc::new(Mutex::new(HashSet::new()));
+    let threads = Arc::clone(&seen);
+    let progress = Progress::new(move |_, _| {
+        threads.lock().unwrap().insert(thread::current().id());
+        // Gives other threads the time to take part.
+        thread::sleep(Duration::from_millis(10));
+    });
+    let form = PaddleFormat
+        .targets()
+        .iter()
+        .find(|form| form.name == "files");
+    let options = ConvertOptions::new()
+        .threads(NonZeroUsize::MIN)
+        .progress(progress);
+    let to = folder.path().join("to");
+    PaddleFormat
+        .convert(&opened, form.unwrap(), &to, &options)
+        .unwrap();
+    assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
 #[test]
