@@ -363,12 +363,16 @@ struct Parameters {
     has_lod: bool,
 }
 
-/// Returns the description of the parameter with this index. If the parameter has no name, its
-/// index serves as its name.
-fn counted(counter: usize, file: &ParameterFile, parameter: &Parameter) -> TensorInfo {
+/// Returns the name of the parameter with this index. If the parameter has no name, its index serves
+/// as its name.
+fn name(counter: usize, parameter: &Parameter) -> String {
     let name = parameter.name();
-    let name = name.map_or_else(|| counter.to_string(), str::to_owned);
-    named(name, file, parameter)
+    name.map_or_else(|| counter.to_string(), str::to_owned)
+}
+
+/// Returns the description of the parameter with this index.
+fn counted(counter: usize, file: &ParameterFile, parameter: &Parameter) -> TensorInfo {
+    named(name(counter, parameter), file, parameter)
 }
 
 fn named(name: String, file: &ParameterFile, parameter: &Parameter) -> TensorInfo {
@@ -481,11 +485,11 @@ impl Archive for Parameters {
             .map(|file| file.layout().to_string());
         let layouts: BTreeSet<String> = layouts.collect();
         put("layout", layouts.into_iter().collect::<Vec<_>>().join(", "));
-        let others = self.model.parameters();
-        let others = others.filter(|(_, parameter)| parameter.stream().kind() != StreamKind::Dense);
-        for (_, parameter) in others {
-            let name = parameter.name().unwrap_or_default();
-            put(name, parameter.stream().kind().to_string());
+        for (counter, (_, parameter)) in self.model.parameters().enumerate() {
+            let kind = parameter.stream().kind();
+            if kind != StreamKind::Dense {
+                put(&name(counter, parameter), kind.to_string());
+            }
         }
         Ok(properties)
     }

@@ -182,6 +182,16 @@ fn without_a_program_a_stream_is_what_it_makes_sense_as() {
             .collect();
         assert_eq!(kinds, [expected], "{file}");
         found.verify().unwrap();
+
+        let folder = tempfile::tempdir().unwrap();
+        let alone = folder.path().join("alone.pdiparams");
+        fs::copy(fixtures().join(file), &alone).unwrap();
+        let opened = FORMATS.open(&alone, &OpenOptions::new()).unwrap();
+        let properties = opened.archive().unwrap().properties().unwrap();
+        assert!(
+            properties.contains(&("0".into(), expected.to_string())),
+            "{properties:?}"
+        );
     }
 }
 
