@@ -73,7 +73,6 @@ pub(super) struct Files<'m> {
     seen: u32,
     /// Name of the previous parameter, to check the order when parameters are combined in one file.
     last: Option<String>,
-    bytes: u64,
 }
 
 /// Description of the current parameter file. In the message, the description precedes the file's
@@ -111,7 +110,6 @@ impl<'m> Files<'m> {
             open: None,
             seen: 0,
             last: None,
-            bytes: 0,
         }
     }
 
@@ -276,8 +274,7 @@ impl<'m> Files<'m> {
             .open
             .as_mut()
             .ok_or_else(|| invalid("no file is open for a parameter"))?;
-        self.bytes += incoming.write_front(layout, open)?;
-        Ok(())
+        incoming.write_front(layout, open)
     }
 
     /// Fails unless parameters from separate files are in the order of their names, since Paddle

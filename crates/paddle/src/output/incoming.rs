@@ -125,9 +125,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Writes the part of the stream before the data. Returns the size of the whole stream, in
-    /// bytes.
-    pub(super) fn write_front(&mut self, layout: Layout, sink: &mut dyn Write) -> Result<u64> {
+    /// Writes the part of the stream before the data.
+    pub(super) fn write_front(&mut self, layout: Layout, sink: &mut dyn Write) -> Result<()> {
         let desc = self.desc.len() as u64;
         let parts = StreamParts {
             desc: DESC_AT..DESC_AT + desc,
@@ -138,14 +137,12 @@ impl Incoming {
             ..StreamParts::default()
         };
         let mut front = pieces(&parts, self.kind, layout)?;
-        let size = front.iter().map(Piece::len).sum();
         let data = front
             .iter()
             .position(|piece| matches!(piece, Piece::Span(range) if range.start == DATA_AT));
         self.rest = front.split_off(data.map_or(front.len(), |data| data + 1));
         front.pop();
-        front.iter().try_for_each(|piece| self.write(piece, sink))?;
-        Ok(size)
+        front.iter().try_for_each(|piece| self.write(piece, sink))
     }
 
     /// Writes the part of the stream after the data.
