@@ -162,6 +162,19 @@ impl Tensors {
         }
     }
 
+    /// Returns the index of the array that `info` describes.
+    fn described(&self, info: &TensorInfo) -> Result<Option<usize>> {
+        // The name of a parameter may be that of a state.
+        if self.by_name.len() < self.arrays.len() {
+            for (at, (name, held)) in self.arrays.iter().enumerate() {
+                if *name == info.name && self.info(name, held, &self.array(held)?) == *info {
+                    return Ok(Some(at));
+                }
+            }
+        }
+        Ok(self.place(&info.name))
+    }
+
     fn place(&self, name: &str) -> Option<usize> {
         let known = self.by_name.get(name).copied();
         known.or_else(|| {
@@ -202,7 +215,7 @@ impl Archive for Tensors {
     }
 
     fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
-        let Some(place) = self.place(&info.name) else {
+        let Some(place) = self.described(info)? else {
             let message = format!("there is no tensor {:?}", info.name);
             return Err(Error::new(ErrorKind::InvalidPath, message));
         };

@@ -119,6 +119,39 @@ fn tensors_are_called_by_tag_and_name() {
 }
 
 #[test]
+fn a_parameter_and_a_state_of_one_tensor_name_are_each_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "updater/layer/w#0";
+    let variable = SameDiffVariable::new(
+        name,
+        VarType::Constant,
+        proto_splitter_samediff::Nd4jType::Float,
+        [4],
+    );
+    let mut graph = graph();
+    graph.variables.push(variable);
+    let states = [floats(&[2, 3], 1.5)];
+    let content = TagContent::new(graph)
+        .parameter("layer/w", floats(&[2, 3], 1.0))
+        .parameter("layer/b:0", floats(&[3], 2.0))
+        .parameter(name, floats(&[4], 9.0))
+        .updater_states("layer/w", states);
+    let mut draft = Draft::new();
+    draft.add_tag("only".parse().unwrap(), content).unwrap();
+    let path = folder.path().join("model.zip");
+    write(&draft, &path);
+    let opened = open(&path);
+    let archive = opened.archive().unwrap();
+    let same = archive.tensors().unwrap().into_iter();
+    let same = same.filter(|info| info.name == "only/updater/layer/w#0");
+    let read: Vec<Vec<u8>> = same
+        .map(|info| archive.read(&info).unwrap().to_vec().unwrap())
+        .collect();
+    let expected = [floats(&[4], 9.0), floats(&[2, 3], 1.5)];
+    assert_eq!(read, expected.map(|array| values(&array)));
+}
+
+#[test]
 fn what_is_damaged_does_not_verify() {
     let folder = tempfile::tempdir().unwrap();
     let path = model(folder.path());
