@@ -85,6 +85,8 @@ impl Model {
             model: self,
             report: Report::default(),
             infos: HashMap::new(),
+            referenced: HashSet::new(),
+            has_unread: false,
         };
         checker.check_names();
         for tag in self.tags() {
@@ -109,6 +111,10 @@ struct Checker<'m> {
     report: Report,
     /// Description of each array opened so far; `None` if the array can't be opened.
     infos: HashMap<ArrayFile, Option<ArrayInfo>>,
+    /// Files to which the lists read so far refer.
+    referenced: HashSet<ArrayFile>,
+    /// True if a list couldn't be read, so that it is unknown to which files it refers.
+    has_unread: bool,
 }
 
 impl<'m> Checker<'m> {
@@ -167,13 +173,25 @@ impl<'m> Checker<'m> {
 
     fn check_tag(&mut self, tag: TagView<'m>) -> Result<()> {
         let graph = self.take(tag.graph())?;
-        if let Some(parameters) = self.take(tag.parameters())? {
+        if let Some(parameters) = self.list(tag.parameters())? {
             self.check_parameters(tag, graph.as_ref(), &parameters)?;
         }
-        if let Some(states) = self.take(tag.updater_states())? {
+        if let Some(states) = self.list(tag.updater_states())? {
             self.check_states(graph.as_ref(), &states)?;
         }
         Ok(())
+    }
+
+    /// Does the same as [`take`](Self::take), and remembers to which files the list refers.
+    fn list(&mut self, list: Result<Arrays<'m>>) -> Result<Option<Arrays<'m>>> {
+        let list = self.take(list)?;
+        match &list {
+            Some(list) => self
+                .referenced
+                .extend(list.iter().flat_map(|(_, files)| files)),
+            None => self.has_unread = true,
+        }
+        Ok(list)
     }
 
     fn check_parameters(
@@ -300,9 +318,12 @@ impl<'m> Checker<'m> {
     }
 
     fn check_unreferenced(&mut self) {
+        if self.has_unread {
+            return;
+        }
         let model = self.model;
         for (_, _, _, index) in model.array_files() {
-            if !self.infos.contains_key(&ArrayFile(index)) {
+            if !self.referenced.contains(&ArrayFile(index)) {
                 let name = &model.archive.record(index).name;
                 self.warn(format!("{name}: nothing refers to this file"));
             }

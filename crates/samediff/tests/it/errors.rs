@@ -444,6 +444,36 @@ fn what_is_odd_but_harmless_is_a_warning() {
 }
 
 #[test]
+fn a_file_to_which_a_faulty_list_refers_or_may_refer_is_not_said_to_be_unused() {
+    for (list, lines, kind) in [
+        (
+            "a/updater.txt",
+            "layer/w 0 9\n",
+            ErrorKind::DanglingReference,
+        ),
+        ("a/updater.txt", "in 0 1\n", ErrorKind::UnexpectedParameter),
+        (
+            "a/params.txt",
+            "layer/w 0\nlayer/b:0 1\nin 9\n",
+            ErrorKind::UnexpectedParameter,
+        ),
+    ] {
+        let mut entries = Entries::good();
+        if lines.contains("in 9") {
+            entries.put("a/params/9.fb", file_of(floats(&[6], 1.0)));
+        }
+        entries.put(list, lines);
+        let model = open(entries.archive()).unwrap();
+        let report = model.check(&CheckOptions::new()).unwrap();
+        let kinds: Vec<_> = report.errors.iter().map(Error::kind).collect();
+        assert_eq!(kinds, [kind], "{list}: {lines}");
+        let mut warnings = report.warnings.iter();
+        let unused = warnings.find(|warning| warning.contains("nothing refers"));
+        assert_eq!(unused, None, "{list}: {lines}");
+    }
+}
+
+#[test]
 fn all_faults_are_reported_not_only_the_first() {
     let mut entries = Entries::good();
     entries.put("a/params/0.fb", "");
