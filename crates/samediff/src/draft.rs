@@ -15,6 +15,7 @@ pub use contents::TagContent;
 pub use write::{SameDiffWriteOptions, WrittenSameDiff};
 
 use crate::layout::Role;
+use crate::limits::SameDiffLimits;
 use crate::zip::{Archive, EntryIndex};
 use crate::{Array, Tag};
 
@@ -70,6 +71,8 @@ struct DraftTag {
     /// Number that identifies the tag, even after it was renamed.
     identity: u64,
     graph: Content,
+    /// Limits for reading the graph.
+    limits: SameDiffLimits,
     training_config: Option<Content>,
     parameters: Vec<Item>,
     /// States of the updater; `None` if the tag has no `updater.txt`.

@@ -224,6 +224,10 @@ impl Model {
         }
     }
 
+    pub(crate) fn limits(&self) -> &SameDiffLimits {
+        &self.limits
+    }
+
     pub(crate) fn archive(&self) -> &Archive {
         &self.archive
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::{Content, Draft, DraftFile, DraftTag, FileIndex, Item, TagContent};
 use crate::layout::Role;
+use crate::limits::SameDiffLimits;
 use crate::model::check_fits;
 use crate::tag::fold;
 use crate::text::check_name;
@@ -50,6 +51,7 @@ impl Draft {
             tag,
             identity: self.next_identity(),
             graph: Content::Bytes(bytes),
+            limits: SameDiffLimits::new(),
             training_config: training_config.map(Content::Bytes),
             parameters,
             states,

@@ -37,6 +37,7 @@ impl Draft {
                 tag: tag.name().clone(),
                 identity: tag.index() as u64,
                 graph: content(tag.require(layout::GRAPH)?),
+                limits: *model.limits(),
                 training_config: tag.find(layout::TRAINING_CONFIG).map(content),
                 parameters,
                 states,

@@ -1,9 +1,8 @@
 //! Renaming of tags and variables in a draft.
 
-use super::{Content, Draft};
+use super::{Content, Draft, DraftTag};
 use crate::fb::Unknown;
 use crate::layout::Role;
-use crate::limits::SameDiffLimits;
 use crate::text::check_name;
 use crate::{Error, ErrorKind, Graph, Result, Tag, graph};
 
@@ -50,7 +49,7 @@ impl Draft {
     /// ```
     pub fn rename_variable(&mut self, tag: &str, from: &str, to: &str) -> Result<()> {
         let at = self.position(tag)?;
-        let mut graph = read_graph(&self.tags[at].graph)?;
+        let mut graph = read_graph(&self.tags[at])?;
         graph::rename_variable(&mut graph, from, to)?;
         for role in Role::ALL {
             let items = self.tags[at].items(role);
@@ -76,14 +75,14 @@ impl Draft {
     }
 }
 
-fn read_graph(content: &Content) -> Result<Graph> {
-    let limits = SameDiffLimits::new();
+fn read_graph(tag: &DraftTag) -> Result<Graph> {
+    let limits = &tag.limits;
     let read = |bytes: &[u8]| {
-        let graph = graph::from_bytes(&bytes, &limits, Unknown::Refused)?;
+        let graph = graph::from_bytes(&bytes, limits, Unknown::Refused)?;
         graph::check(&graph)?;
         Ok(graph)
     };
-    match content {
+    match &tag.graph {
         Content::Entry(archive, index) => {
             let bytes = archive.read(*index, limits.get_max_graph_size())?;
             read(&bytes).map_err(|error: Error| error.in_entry(&archive.record(*index).name))

@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::Path;
 
 use proto_splitter_samediff::{
-    Array, ArrayInfo, CheckOptions, Draft, ErrorKind, Graph, Model, Nd4jType, SameDiffVariable,
-    SameDiffWriteOptions, TagContent, VarType, ZipCompression,
+    Array, ArrayInfo, CheckOptions, Draft, ErrorKind, Graph, Model, ModelOptions, Nd4jType,
+    SameDiffLimits, SameDiffVariable, SameDiffWriteOptions, TagContent, VarType, ZipCompression,
 };
 
 use crate::entries::{Entries, open};
@@ -308,6 +308,19 @@ fn a_variable_of_a_tag_gets_another_name_and_its_files_stay_shared() {
     assert!(w.equals(&floats(&[2, 3], 3.0)).unwrap());
     let report = model.check(&CheckOptions::new()).unwrap();
     report.into_result().unwrap();
+}
+
+#[test]
+fn a_graph_is_read_within_the_limits_of_its_model_to_rename_a_variable() {
+    let (_folder, path, _) = written(&tags(&[("a", content(1.0, 2.0))]));
+    let limits = SameDiffLimits::new().max_graph_size(100);
+    let model = Model::open_with(&path, &ModelOptions::new().limits(limits)).unwrap();
+    let limited = Draft::open(&model).unwrap();
+    let mut draft = tags(&[("b", content(1.0, 2.0))]);
+    draft.merge(limited).unwrap();
+    draft.rename_variable("b", "out", "other").unwrap();
+    let error = draft.rename_variable("a", "out", "other").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
 }
 
 #[test]
