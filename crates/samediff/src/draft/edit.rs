@@ -1,6 +1,6 @@
 //! Editing a draft: adding, dropping and merging tags.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Content, Draft, DraftFile, DraftTag, FileIndex, Item, TagContent};
 use crate::layout::Role;
@@ -124,26 +124,20 @@ impl Draft {
     }
 
     pub(super) fn check_new(&self, tag: &Tag) -> Result<()> {
-        if self.tags.iter().any(|other| other.tag == *tag) {
-            let message = format!("the tag {:?} is there already", tag.as_str());
-            return Err(Error::new(ErrorKind::DuplicateTag, message));
-        }
-        self.check_strange(tag)
+        check_free(
+            tag,
+            self.tags.iter().any(|other| other.tag == *tag),
+            self.strange_folders().any(|folder| folder == tag.folded()),
+        )
     }
 
-    /// Fails if the draft has a folder that has this tag's name, but belongs to no tag. Readers
-    /// reject an archive in which a tag has two folders.
-    fn check_strange(&self, tag: &Tag) -> Result<()> {
-        let folder = |name: &str| name.split_once('/').map(|(folder, _)| fold(folder));
-        let mut strange = self.others.iter().filter_map(|(name, _)| folder(name));
-        if strange.any(|folder| folder == tag.folded()) {
-            let message = format!(
-                "there already is a folder {:?}, which belongs to no tag in tags.txt",
-                tag.as_str()
-            );
-            return Err(Error::new(ErrorKind::DuplicateTag, message));
-        }
-        Ok(())
+    /// Returns the names of the folders that belong to no tag, in lower case.
+    fn strange_folders(&self) -> impl Iterator<Item = String> {
+        let names = self
+            .others
+            .iter()
+            .filter_map(|(name, _)| name.split_once('/'));
+        names.map(|(folder, _)| fold(folder))
     }
 
     pub(super) fn position(&self, name: &str) -> Result<usize> {
@@ -164,7 +158,7 @@ impl Draft {
             }
         }
         let mut items: Vec<Item> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for (name, arrays) in arrays {
             check_name(&name)?;
             if !seen.insert(name.clone()) {
@@ -245,14 +239,19 @@ impl Draft {
     /// first); [`ErrorKind::DuplicateEntry`] if both have an entry with the same name that doesn't
     /// belong to a tag. On error, the draft is unchanged.
     pub fn merge(&mut self, mut other: Draft) -> Result<()> {
-        for tag in &other.tags {
-            self.check_new(&tag.tag)?;
+        let known: HashSet<&str> = self.tags().map(Tag::folded).collect();
+        let strange: HashSet<String> = self.strange_folders().collect();
+        for tag in other.tags() {
+            let name = tag.folded();
+            check_free(tag, known.contains(name), strange.contains(name))?;
         }
-        for tag in &self.tags {
-            other.check_strange(&tag.tag)?;
+        let strange: HashSet<String> = other.strange_folders().collect();
+        for tag in self.tags() {
+            check_free(tag, false, strange.contains(tag.folded()))?;
         }
+        let known: HashSet<&str> = self.others.iter().map(|(name, _)| &**name).collect();
         for (name, _) in &other.others {
-            if self.others.iter().any(|(own, _)| own == name) {
+            if known.contains(&**name) {
                 let message = "both models have this entry, which belongs to no tag";
                 return Err(Error::new(ErrorKind::DuplicateEntry, message).in_entry(name));
             }
@@ -286,6 +285,20 @@ impl Draft {
             tag.unreferenced.clear();
         }
     }
+}
+
+/// Fails if a draft has another tag with this name, or a folder with this name that belongs to no
+/// tag. Readers reject an archive in which a tag has two folders.
+fn check_free(tag: &Tag, is_tag: bool, is_folder: bool) -> Result<()> {
+    let name = tag.as_str();
+    let message = match (is_tag, is_folder) {
+        (true, _) => format!("the tag {name:?} is there already"),
+        (false, true) => {
+            format!("there already is a folder {name:?}, which belongs to no tag in tags.txt")
+        }
+        (false, false) => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::DuplicateTag, message))
 }
 
 /// Fails unless each array has the type and shape of its variable in the graph. Also fails if a

@@ -74,9 +74,9 @@ impl Draft {
         }
         for (index, file) in self.files.iter().enumerate() {
             let home = file.home.as_ref().filter(|_| !referenced[index]);
-            if let Some((identity, _)) = home
-                && let Some(tag) = self.tags.iter_mut().find(|tag| tag.identity == *identity)
-            {
+            // The identities of the tags are still their indices.
+            let tag = home.and_then(|(identity, _)| usize::try_from(*identity).ok());
+            if let Some(tag) = tag.and_then(|tag| self.tags.get_mut(tag)) {
                 tag.unreferenced.push(FileIndex(index));
             }
         }

@@ -254,6 +254,7 @@ impl<W: Write + Seek> Run<'_, W> {
             data: starts..starts + older.data_len(),
             at: 0,
             rivals,
+            buf: Vec::new(),
         }));
         let seen = Rc::clone(&compared);
         let seen: Seen = Box::new(move |bytes| seen.borrow_mut().see(bytes));
@@ -274,6 +275,8 @@ struct Compared {
     /// Number of bytes written to the file so far.
     at: u64,
     rivals: Vec<Rival>,
+    /// Memory for bytes of one rival after the other.
+    buf: Vec<u8>,
 }
 
 impl Compared {
@@ -287,7 +290,9 @@ impl Compared {
         let part = part
             .and_then(|(from, to)| bytes.get(from..to))
             .unwrap_or_default();
-        self.rivals.iter_mut().try_for_each(|rival| rival.see(part))
+        let Compared { rivals, buf, .. } = self;
+        buf.resize(part.len(), 0);
+        rivals.iter_mut().try_for_each(|rival| rival.see(part, buf))
     }
 }
 
@@ -297,7 +302,6 @@ struct Rival {
     data: ArrayElements,
     /// True if all bytes compared so far were equal.
     same: bool,
-    buf: Vec<u8>,
 }
 
 impl Rival {
@@ -312,15 +316,14 @@ impl Rival {
                 None => data,
             },
             same: true,
-            buf: Vec::new(),
         })
     }
 
-    fn see(&mut self, bytes: &[u8]) -> Result<()> {
+    /// Compares the array's next bytes, read into `buf`, with `bytes`, which are as many.
+    fn see(&mut self, bytes: &[u8], buf: &mut [u8]) -> Result<()> {
         if self.same {
-            self.buf.resize(bytes.len(), 0);
-            self.data.read_exact(&mut self.buf)?;
-            self.same = self.buf == bytes;
+            self.data.read_exact(buf)?;
+            self.same = buf == bytes;
         }
         Ok(())
     }
