@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use proto_splitter_core::atomic::MadeFrom;
+use proto_splitter_core::atomic::{MadeFrom, check_space};
 use proto_splitter_core::formats::{
     Candidate, CandidateKind, Confidence, ConvertOptions, ConvertSetting, ConvertTarget, Converted,
     Format, OpenOptions, Opened,
@@ -273,7 +273,10 @@ fn write(
         Any::Model(model) => model,
         Any::Imported(content) => {
             let between = folder.path().join("model.zip");
-            imported(content, tag)?.write(&between, &SameDiffWriteOptions::new())?;
+            let draft = imported(content, tag)?;
+            check_space(&between, draft.total())?;
+            let writing = SameDiffWriteOptions::new().progress(options.progress.clone());
+            draft.write(&between, &writing)?;
             Model::open(&between)?
         }
     };

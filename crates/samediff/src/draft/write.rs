@@ -129,8 +129,8 @@ impl Draft {
         })
     }
 
-    /// Returns an upper bound on the number of bytes to write, for progress reports.
-    fn total(&self) -> u64 {
+    /// Returns an upper bound on the number of bytes of content to write.
+    pub(crate) fn total(&self) -> u64 {
         let lens = self.files.iter().map(|file| match &file.content {
             Content::Entry(archive, index) => archive.record(*index).len,
             Content::Bytes(bytes) => bytes.len() as u64,

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::ErrorKind;
+use proto_splitter_core::progress::{CancelToken, Progress};
 use proto_splitter_core::formats::{Checks, ConvertOptions, OpenOptions, Opened, Registry};
 use proto_splitter_samediff::{
     Array, Draft, Model, SafetensorsFormat, SameDiffFormat, SameDiffVariable, SameDiffWriteOptions,
@@ -199,6 +200,23 @@ fn every_form_becomes_every_other() {
             );
         }
     }
+}
+
+#[test]
+fn the_model_between_two_other_forms_is_reported_and_can_be_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.fb");
+    let opened = open(&fixture("model.sdnb"));
+    let format = opened.format().unwrap();
+    let to_classic = format.targets().iter().find(|form| form.name == "fb");
+    let token = CancelToken::new();
+    let cancelling = token.clone();
+    // The first report is made while the model is written from which the output is made.
+    let progress = Progress::new(move |_, _| cancelling.cancel()).cancelled_by(&token);
+    let options = ConvertOptions::new().progress(progress);
+    let converted = format.convert(&opened, to_classic.unwrap(), &path, &options);
+    assert_eq!(converted.unwrap_err().kind(), ErrorKind::Cancelled);
+    assert!(!path.exists());
 }
 
 #[test]
