@@ -112,23 +112,27 @@ impl Output<'_> {
 }
 
 /// Writes a file atomically, and returns its size in bytes, which `fill` returns. `total` is the
-/// number of bytes to write, for the progress.
+/// number of bytes to write, for the progress. Each error names the file.
 fn write_file(
     path: &Path,
     options: &SameDiffWriteOptions,
     total: u64,
     fill: impl FnOnce(&mut Output<'_>) -> Result<u64>,
 ) -> Result<u64> {
+    // The errors of the file itself begin with its path.
     let file = AtomicFile::create(path, &options.made_from, options.force)?;
-    let sink: Box<dyn Write + '_> = Box::new(file.writer_at(0));
-    let mut output = Output {
-        file: BufWriter::with_capacity(1 << 20, sink),
-        meter: options.progress.meter(total),
-        buf: vec![0; 1 << 20],
+    let write = || {
+        let sink: Box<dyn Write + '_> = Box::new(file.writer_at(0));
+        let mut output = Output {
+            file: BufWriter::with_capacity(1 << 20, sink),
+            meter: options.progress.meter(total),
+            buf: vec![0; 1 << 20],
+        };
+        let size = fill(&mut output)?;
+        output.file.flush()?;
+        Ok(size)
     };
-    let size = fill(&mut output)?;
-    output.file.flush()?;
-    drop(output);
+    let size = write().map_err(|error: Error| error.in_file(path.display()))?;
     file.commit()?;
     Ok(size)
 }

@@ -326,9 +326,14 @@ impl<'m> TagView<'m> {
     pub(crate) fn require(&self, path: &str) -> Result<EntryIndex> {
         self.find(path).ok_or_else(|| {
             let message = format!("tag {:?} has no {path}", self.name().as_str());
-            let error = Error::new(ErrorKind::MissingEntry, message);
-            self.model.named(error.in_entry(self.entry_name(path)))
+            self.in_entry(Error::new(ErrorKind::MissingEntry, message), path)
         })
+    }
+
+    /// Adds the name of the entry with this path in the tag's folder, and the path of the model's
+    /// file, to an error.
+    pub(crate) fn in_entry(&self, error: Error, path: &str) -> Error {
+        self.model.named(error.in_entry(self.entry_name(path)))
     }
 
     /// Reads the tag's graph, ignoring unknown fields.
@@ -354,10 +359,7 @@ impl<'m> TagView<'m> {
             graph::check(&graph)?;
             Ok(graph)
         };
-        read().map_err(|error: Error| {
-            let entry = self.entry_name(layout::GRAPH);
-            self.model.named(error.in_entry(entry))
-        })
+        read().map_err(|error: Error| self.in_entry(error, layout::GRAPH))
     }
 
     /// Reads `params.txt`, which lists the files with the values of the tag's variables and
@@ -396,9 +398,7 @@ impl<'m> TagView<'m> {
             _ => {
                 let message = format!("there is no parameter {name:?}");
                 let error = Error::new(ErrorKind::MissingParameter, message);
-                Err(self
-                    .model
-                    .named(error.in_entry(self.entry_name(layout::PARAMS))))
+                Err(self.in_entry(error, layout::PARAMS))
             }
         }
     }

@@ -276,9 +276,6 @@ pub(crate) fn config_to_json(bytes: &[u8]) -> Result<String> {
         Unknown::Refused,
         &mut budget,
     );
-    let json = table.and_then(|mut table| {
-        let json = table.take_string(training_config::JSON);
-        json.ok_or_else(|| not_convertible("it contains no text"))
-    });
-    json.map_err(|error| error.in_entry(crate::layout::TRAINING_CONFIG))
+    let json = table?.take_string(training_config::JSON);
+    json.ok_or_else(|| not_convertible("it contains no text"))
 }

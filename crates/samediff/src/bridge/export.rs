@@ -12,8 +12,9 @@ use crate::fb::schema::flat_graph::{
 };
 use crate::fb::{self, MAX_BUFFER_LEN, Object, Unknown, Value};
 use crate::graph::values;
+use crate::layout;
 use crate::{
-    Arguments, Array, ArrayFile, ArrayInfo, Arrays, Error, Graph, Nd4jType, Operation, Result,
+    Arguments, Array, ArrayFile, ArrayInfo, Arrays, Graph, Nd4jType, Operation, Result,
     SameDiffVariable, TagView, VarType,
 };
 
@@ -36,27 +37,25 @@ pub fn write_classic(
     options: &SameDiffWriteOptions,
 ) -> Result<u64> {
     let path = path.as_ref();
-    let write = || {
-        let (bytes, payloads) = lay_out(tag)?;
-        let mut at = bytes.len() as u64;
-        let total = payloads
-            .last()
-            .map_or(at, |last| last.start + last.array.data_len());
-        write_file(path, options, total, |output| {
-            output.file.write_all(&bytes)?;
-            drop(bytes);
-            for payload in &payloads {
-                // The length of the data is stored immediately before the data.
-                let gap = payload.start - 4 - at;
-                io::copy(&mut io::repeat(0).take(gap), &mut output.file)?;
-                output.file.write_all(&payload.len.to_le_bytes())?;
-                output.put(payload.array.little_endian()?)?;
-                at = payload.start + payload.array.data_len();
-            }
-            Ok(at)
-        })
-    };
-    write().map_err(|error: Error| error.in_file(path.display()))
+    let laid_out = lay_out(tag).map_err(|error| error.in_file(path.display()));
+    let (bytes, payloads) = laid_out?;
+    let mut at = bytes.len() as u64;
+    let total = payloads
+        .last()
+        .map_or(at, |last| last.start + last.array.data_len());
+    write_file(path, options, total, |output| {
+        output.file.write_all(&bytes)?;
+        drop(bytes);
+        for payload in &payloads {
+            // The length of the data is stored immediately before the data.
+            let gap = payload.start - 4 - at;
+            io::copy(&mut io::repeat(0).take(gap), &mut output.file)?;
+            output.file.write_all(&payload.len.to_le_bytes())?;
+            output.put(payload.array.little_endian()?)?;
+            at = payload.start + payload.array.data_len();
+        }
+        Ok(at)
+    })
 }
 
 /// Returns a one-line description, for the user, of the part of a tag that a classic file can't
@@ -192,7 +191,8 @@ impl Export {
         }
         table.set_strings(slots::LOSS_VARIABLES, &graph.loss_variables);
         if let Some(config) = tag.training_config()? {
-            let json = classic::config_to_json(&config)?;
+            let json = classic::config_to_json(&config);
+            let json = json.map_err(|error| tag.in_entry(error, layout::TRAINING_CONFIG))?;
             table.set(slots::TRAINING_CONFIG, Value::String(json));
         }
         let states = self.states(&mut table, &states)?;

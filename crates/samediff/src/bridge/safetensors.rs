@@ -130,18 +130,20 @@ pub fn write_safetensors(
     options: &SameDiffWriteOptions,
 ) -> Result<u64> {
     let path = path.as_ref();
-    let write = || {
+    let lay_out = || {
         let arrays = arrays(tag)?;
         let (header, total) = header(&arrays, &said(&tag.graph()?))?;
-        write_file(path, options, total, |output| {
-            output.file.write_all(&header)?;
-            for (_, _, array) in &arrays {
-                output.put(array.values()?)?;
-            }
-            Ok(header.len() as u64 + total)
-        })
+        Ok((arrays, header, total))
     };
-    write().map_err(|error: Error| error.in_file(path.display()))
+    let (arrays, header, total) =
+        lay_out().map_err(|error: Error| error.in_file(path.display()))?;
+    write_file(path, options, total, |output| {
+        output.file.write_all(&header)?;
+        for (_, _, array) in &arrays {
+            output.put(array.values()?)?;
+        }
+        Ok(header.len() as u64 + total)
+    })
 }
 
 /// Returns the arrays of a tag with their names and types, in the order of the safetensors file.

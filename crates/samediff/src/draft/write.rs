@@ -82,18 +82,14 @@ impl Draft {
         options: &SameDiffWriteOptions,
     ) -> Result<WrittenSameDiff> {
         let path = path.as_ref();
-        let write = || {
-            let plan = Plan::of(self)?;
-            let file = AtomicFile::create(path, &options.made_from, options.force)?;
-            let written = self.execute(&plan, file.writer_at(0), options)?;
-            file.commit()?;
-            Ok(written)
-        };
-        write().map_err(|error: Error| match error.kind() {
-            // The error's message already contains the path.
-            crate::ErrorKind::AlreadyExists | crate::ErrorKind::NoFolder => error,
-            _ => error.in_file(path.display()),
-        })
+        let named = |error: Error| error.in_file(path.display());
+        let plan = Plan::of(self).map_err(named)?;
+        // The errors of the file itself begin with its path.
+        let file = AtomicFile::create(path, &options.made_from, options.force)?;
+        let written = self.execute(&plan, file.writer_at(0), options);
+        let written = written.map_err(named)?;
+        file.commit()?;
+        Ok(written)
     }
 
     fn execute(

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::ErrorKind;
-use proto_splitter_core::progress::{CancelToken, Progress};
 use proto_splitter_core::formats::{Checks, ConvertOptions, OpenOptions, Opened, Registry};
+use proto_splitter_core::progress::{CancelToken, Progress};
 use proto_splitter_samediff::{
     Array, Draft, Model, SafetensorsFormat, SameDiffFormat, SameDiffVariable, SameDiffWriteOptions,
     TagContent, VarType,
@@ -252,6 +252,38 @@ fn a_conversion_never_replaces_a_file_of_its_input() {
         assert!(line.contains("refusing to overwrite the input"), "{line}");
         assert!(fs::read(shard(index)).unwrap() == before);
     }
+}
+
+#[test]
+fn an_error_names_the_output_once_and_an_entry_with_its_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let opened = open(&fixture("other.zip"));
+    let format = opened.format().unwrap();
+    let taken = folder.path().join("taken");
+    fs::create_dir(&taken).unwrap();
+    for target in format.targets() {
+        let options = ConvertOptions::new().force(true);
+        let error = format.convert(&opened, target, &taken, &options);
+        let line = error.unwrap_err().to_string();
+        let name = taken.display().to_string();
+        assert_eq!(line.matches(&name).count(), 1, "{}: {line}", target.name);
+    }
+
+    let mut entries = Entries::good();
+    // A table without fields.
+    entries.put("b/trainingConfig.fb", [8, 0, 0, 0, 4, 0, 4, 0, 4, 0, 0, 0]);
+    let path = folder.path().join("no-text.zip");
+    fs::write(&path, entries.archive()).unwrap();
+    let opened = open(&path);
+    let to_classic = &format.targets()[1];
+    let options = ConvertOptions::new();
+    let error = format.convert(&opened, to_classic, &folder.path().join("out"), &options);
+    let line = error.unwrap_err().to_string();
+    let expected = format!(
+        "{}: b/trainingConfig.fb: it contains no text",
+        path.display()
+    );
+    assert_eq!(line, expected);
 }
 
 #[test]
