@@ -195,21 +195,23 @@ impl Tensors {
 
 impl Archive for Tensors {
     fn tensors(&self) -> Result<Vec<TensorInfo>> {
-        let mut known: HashMap<ArrayFile, Array> = HashMap::new();
-        let mut all = Vec::with_capacity(self.arrays.len());
+        // For each file, the index in `all` of the first array in it.
+        let mut known: HashMap<ArrayFile, usize> = HashMap::new();
+        let mut all: Vec<TensorInfo> = Vec::with_capacity(self.arrays.len());
         for (name, held) in &self.arrays {
             let shared = match held {
-                Held::InModel(file) => known.get(file).cloned(),
+                Held::InModel(file) => Some(*known.entry(*file).or_insert(all.len())),
                 Held::Imported(_) => None,
             };
-            let array = match shared {
-                Some(array) => array,
-                None => self.array(held)?,
+            let info = match shared.and_then(|first| all.get(first)) {
+                Some(first) => {
+                    let mut info = first.clone();
+                    info.name.clone_from(name);
+                    info
+                }
+                None => self.info(name, held, &self.array(held)?),
             };
-            all.push(self.info(name, held, &array));
-            if let Held::InModel(file) = held {
-                known.insert(*file, array);
-            }
+            all.push(info);
         }
         Ok(all)
     }
