@@ -21,20 +21,6 @@ pub(crate) enum Change {
     },
 }
 
-/// Numbers of the fields removed from a tensor when its external data is moved into the model: the
-/// fields that locate the data, and the fields that the external data overrides.
-const OUTSIDE: &[u32] = &[
-    4,
-    5,
-    6,
-    7,
-    field::RAW_DATA,
-    10,
-    11,
-    field::EXTERNAL_DATA,
-    field::DATA_LOCATION,
-];
-
 impl Change {
     /// Returns the change that replaces a tensor's data with the bytes at `range` in a file.
     pub(crate) fn raw_data(file: SourceId, range: Range<u64>) -> Change {
@@ -42,7 +28,7 @@ impl Change {
         put_varint(&mut front, tag(FieldNumber(field::RAW_DATA), WireType::Len));
         put_varint(&mut front, range.end - range.start);
         Change::Fields {
-            dropped: OUTSIDE,
+            dropped: field::DATA,
             before: field::RAW_DATA + 1,
             inserted: vec![Inserted::Literal(front), Inserted::Span(file, range)],
             after: Vec::new(),

@@ -38,6 +38,9 @@ pub(crate) mod field {
     /// Typed fields, which contain elements: `float_data`, `int32_data`, `string_data`,
     /// `int64_data`, `double_data`, `uint64_data`.
     pub(crate) const TYPED: [u32; 6] = [4, 5, 6, 7, 10, 11];
+    /// All fields that contain or locate a tensor's data, which are removed when the data is moved
+    /// into the model or out of it.
+    pub(crate) const DATA: &[u32] = &[4, 5, 6, 7, RAW_DATA, 10, 11, EXTERNAL_DATA, DATA_LOCATION];
 }
 
 /// A tensor of a model, without its elements. Positions are byte offsets in the model.

@@ -27,19 +27,6 @@ use crate::tensor::{Data, Tensor, field};
 use crate::tensors::other_length;
 use crate::walk::{Cursor, Place, TensorRole, Visitor, walk};
 
-/// Numbers of the fields removed from a tensor's message when its data is moved out.
-const INSIDE: &[u32] = &[
-    field::TYPED[0],
-    field::TYPED[1],
-    field::TYPED[2],
-    field::TYPED[3],
-    field::TYPED[4],
-    field::TYPED[5],
-    field::RAW_DATA,
-    field::EXTERNAL_DATA,
-    field::DATA_LOCATION,
-];
-
 /// Maximum alignment of tensors, in bytes: 1 GiB.
 const MAX_ALIGNMENT: u64 = 1 << 30;
 
@@ -502,7 +489,7 @@ impl Decide for Away<'_> {
         self.seen += 1;
         let location = self.names.get(one.file).map_or("", String::as_str);
         Ok(Change::Fields {
-            dropped: INSIDE,
+            dropped: field::DATA,
             before: field::DATA_LOCATION,
             inserted: vec![Inserted::Literal(reference(location, one.offset, one.len))],
             after: Vec::new(),
