@@ -56,9 +56,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// Returns the number of bytes in a unit.
 fn scale(unit: &str) -> Option<u64> {
     let unit = unit.to_ascii_lowercase();
-    let (letter, kind) = match unit.split_at_checked(1) {
-        None | Some(("b", "")) => return Some(1),
-        Some(split) => split,
+    let (letter, kind) = match unit.as_str() {
+        "" | "b" => return Some(1),
+        unit => unit.split_at_checked(1)?,
     };
     let power = ["k", "m", "g", "t"].iter().position(|of| *of == letter)?;
     let base: u64 = match kind {
@@ -103,6 +103,9 @@ mod tests {
         for (text, hint) in [
             ("3 parsecs", "`parsecs` is not a unit"),
             ("64MX", "`MX` is not a unit"),
+            ("64µB", "`µB` is not a unit"),
+            ("64М", "`М` is not a unit"),
+            ("64\u{200b}MiB", "is not a unit"),
             ("1.5", "no parts of a byte"),
             ("1.5B", "no parts of a byte"),
             ("1.2.3GiB", "a number of bytes"),
