@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use prost_reflect::MessageDescriptor;
 use proto_splitter_core::compare::{Comparison, compare};
 use proto_splitter_core::container::MerkleRoot;
-use proto_splitter_core::formats::{Checks, Opened};
+use proto_splitter_core::formats::{Checks, Opened, Verified};
 use proto_splitter_core::merge::{MergeCheck, ReadOptions, SourceCheck};
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::view::MessageView;
@@ -227,7 +227,8 @@ pub enum Agreement {
 /// - Any error if something can't be read, or the work was cancelled.
 pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     let asks_for_message = options.deep || options.against.is_some();
-    // The checks of a format don't include parsing or comparing the message.
+    // The checks of a format don't include parsing or comparing the message. If the message is in
+    // one file, its report has more to say than the format's.
     let is_checked_by_format = if asks_for_message {
         !input.is_single()
     } else {
@@ -255,6 +256,9 @@ pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyRepor
         report.check_format(&job);
     } else {
         report.check_message(&job);
+        if report.problems.is_empty() && input.is_described_by_format() {
+            report.run_checks_of_format(&job);
+        }
     }
     if let Some(root) = &options.root {
         report.check_root(&job, root)?;
@@ -329,12 +333,10 @@ impl VerifyReport {
         }
     }
 
-    /// Runs the checks of the input's format, and adds their results to the report.
+    /// Checks an input that its format describes, and reports what the format has found.
     fn check_format(&mut self, job: &Job<'_>) {
-        let found = job.input.verify_with(job.reading.get_progress());
         let format = job.input.format();
-        let found = found.map_err(|error| self.problems.push(at(job.input, error)));
-        let found = found.ok();
+        let found = self.run_checks_of_format(job);
         self.checked = Checked::Format {
             format: format.map_or("unknown", |format| format.name()),
             checksums: found
@@ -343,7 +345,21 @@ impl VerifyReport {
             tensors: found.as_ref().map(|found| found.tensors),
             bytes: found.as_ref().map(|found| found.bytes),
         };
-        self.warnings = found.map(|found| found.warnings).unwrap_or_default();
+    }
+
+    /// Runs the checks of the input's format, and adds their problem or warnings to the report.
+    /// Returns the results; `None` if there is a problem.
+    fn run_checks_of_format(&mut self, job: &Job<'_>) -> Option<Verified> {
+        match job.input.verify_with(job.reading.get_progress()) {
+            Ok(mut found) => {
+                self.warnings.append(&mut found.warnings);
+                Some(found)
+            }
+            Err(error) => {
+                self.problems.push(at(job.input, error));
+                None
+            }
+        }
     }
 
     /// Checks a file that is one message, in chunks or in one piece.

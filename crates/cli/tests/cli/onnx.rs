@@ -216,10 +216,15 @@ fn a_tensor_that_has_other_bytes_than_its_shape_says_does_not_verify() {
     let mut model = model();
     model.graph.as_mut().unwrap().initializer[1].dims = vec![2001];
     let file = dir.file("one.onnx", model.encode_to_vec());
-    let failed = run([&"verify", &file]);
-    assert_ne!(failed.exit, Exit::Done);
-    let why = "\"v\": it has 8000 bytes, but its type and shape require 8004";
-    assert!(failed.err.contains(why), "{}", failed.err);
+    let against: [&dyn AsRef<Path>; 2] = [&"--against", &file];
+    let asked: [&[&dyn AsRef<Path>]; 4] = [&[], &[&"--deep"], &against, &[&"--deep", &"--json"]];
+    for options in asked {
+        let args = [&"verify" as &dyn AsRef<Path>, &file];
+        let failed = run_all(args.into_iter().chain(options.iter().copied()));
+        assert_eq!(failed.exit, Exit::Bad, "{failed:?}");
+        let why = "\"v\": it has 8000 bytes, but its type and shape require 8004";
+        assert_eq!(failed.err.matches(why).count(), 1, "{}", failed.err);
+    }
 }
 
 #[test]
