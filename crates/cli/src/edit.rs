@@ -159,8 +159,8 @@ impl<'a> Job<'a> {
     fn run(self, changes: Changes, output: &mut Output<'_>) -> Result<Exit, Failure> {
         let extension = self.extension();
         let (args, input) = (self.args, &self.input.reading(self.values));
-        rewrite::check_several(&args.out, input, extension)?;
         let asked = target_form::requested(args.form.to.as_deref(), input, &args.output)?;
+        rewrite::check_several(&args.out, input, extension, asked)?;
         input.check_apart(&args.output)?;
         let split = SplitOptions::new()
             .max_chunk_size(args.max_chunk_size)

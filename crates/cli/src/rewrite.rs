@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proto_splitter::edit::RewriteOptions;
+use proto_splitter::formats::ConvertTarget;
 use proto_splitter::ops::{ReplaceOptions, RewriteReport, recompress, replace};
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::{Error, ErrorKind};
@@ -38,7 +39,7 @@ pub(crate) fn run_recompress(
         };
         return Err(Failure::usage(format!("{}: {how}", failure.message())));
     }
-    check_several(&args.out, &input, input.extension())?;
+    check_several(&args.out, &input, input.extension(), None)?;
     let options = RewriteOptions::new()
         .compression(args.compression)
         .max_file_size(args.out.max_file_size)
@@ -57,7 +58,8 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     let input = Opening::of(&args.reading, output.objects()).open(&args.file)?;
     let input = input.reading(with.and_then(new_value::file));
     input.check_message()?;
-    check_several(&args.out, &input, input.extension())?;
+    let asked = target_form::requested(args.form.to.as_deref(), &input, &args.output)?;
+    check_several(&args.out, &input, input.extension(), asked)?;
     let failed = |error: &Error| get::failure(&input, &args.path, error);
     let query = get::query(&input, &args.path)?;
     let value: Arc<dyn ReadAt> = match (&args.value.value, with) {
@@ -68,7 +70,6 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
         (None, with) => new_value::read(with.unwrap_or(Path::new("")))?.into(),
     };
     input.check_apart(&args.output)?;
-    let asked = target_form::requested(args.form.to.as_deref(), &input, &args.output)?;
     let options = ReplaceOptions::new()
         .compression(args.compression)
         .max_file_size(args.out.max_file_size)
@@ -88,19 +89,27 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     write(&input, &args.output, &args.out, extension, make, output)
 }
 
-/// Fails if the arguments limit the size of files, but the output can only be a single file.
+/// Fails if the arguments limit the size of files, but the output has the form that `--to` names, or
+/// can only be a single file.
 pub(crate) fn check_several(
     args: &RewriteArgs,
     input: &Input,
     extension: &str,
+    form: Option<&ConvertTarget>,
 ) -> Result<(), Failure> {
-    let why = match (args.max_file_size, input.folder()) {
-        (None, _) => return Ok(()),
-        (_, Some(_)) => {
+    if args.max_file_size.is_none() {
+        return Ok(());
+    }
+    if let Some(form) = form {
+        let message = format!("--max-file-size: doesn't apply to the form {}", form.name);
+        return Err(Failure::usage(message));
+    }
+    let why = match input.folder() {
+        Some(_) => {
             "TensorFlow reads a SavedModel from a single file; to write several files, name the .cpb file instead of the folder"
         }
-        (_, None) if extension == PLAIN => "one message, not in chunks",
-        (_, None) => return Ok(()),
+        None if extension == PLAIN => "one message, not in chunks",
+        None => return Ok(()),
     };
     let name = shown(input.path());
     Err(Failure::usage(format!("--max-file-size: {name}: {why}")))

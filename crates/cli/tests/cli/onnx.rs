@@ -516,6 +516,16 @@ fn a_changed_pair_stays_a_pair_unless_another_form_is_asked_for() {
     ])
     .failed(Exit::Usage);
     assert!(error.contains("a .cpb is a file in chunks"), "{error}");
+    // No form limits the size of its files, so the limit isn't dropped silently.
+    for (command, arguments) in CHANGES {
+        let mut args: Vec<PathBuf> = vec![command.into(), chunks.clone()];
+        args.extend(arguments.iter().map(PathBuf::from));
+        args.extend(["-o".into(), dir.path("limited.onnx")]);
+        args.extend(["--to", "external", "--max-file-size", "1GiB"].map(PathBuf::from));
+        let error = run_all(args.iter().map(|arg| arg as _)).failed(Exit::Usage);
+        let expected = "--max-file-size: doesn't apply to the form external";
+        assert_eq!(error, expected, "{command}");
+    }
 }
 
 #[test]
