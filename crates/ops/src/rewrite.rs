@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proto_splitter_core::atomic::{AtomicFile, FileSink, MadeFrom};
+use proto_splitter_core::container::is_named_chunked;
 use proto_splitter_core::edit::{
     Changes, RewriteOptions, Rewritten, recompress_to_file, replace_plain, replace_to_file,
 };
@@ -183,7 +184,8 @@ pub fn recompress(
 ///
 /// - [`ErrorKind::InvalidPath`] if the query doesn't select exactly one value.
 /// - [`ErrorKind::InvalidConfig`] if the input has no message, the output is one of the input's
-///   files, or the form that was set doesn't suit the input or output.
+///   files, the output's name ends in `.cpb` but the input isn't in chunks, or the form that was set
+///   doesn't suit the input or output.
 /// - [`ErrorKind::AlreadyExists`] if the output exists and overwriting isn't allowed.
 /// - Any error if the input is damaged, or something can't be read or written.
 pub fn replace(
@@ -268,6 +270,13 @@ impl RewriteReport {
                 let output = &self.output;
                 let written = replace_to_file(file, &path, value, output, &reading, &options)?;
                 Ok(self.in_chunks(written))
+            }
+            (None, Some(_)) if input.is_single() && is_named_chunked(&self.output) => {
+                let message = format!(
+                    "{}: a .cpb is a file in chunks, and the input isn't: use `protosplit edit --replace` to write chunks",
+                    self.output.display()
+                );
+                Err(Error::new(ErrorKind::InvalidConfig, message))
             }
             (None, Some((bytes, _))) if input.is_single() => {
                 let reading = reading.progress(options.progress.clone());

@@ -237,6 +237,10 @@ fn nothing_is_overwritten_and_what_cannot_be_done_says_why() {
     ])
     .failed(Exit::Usage);
     assert!(line.contains("`protosplit convert -o NAME.cpb`"), "{line}");
+    let out = dir.path("p.cpb");
+    let line = run([&"replace", &plain, &PATH, &"--with", &value, &"-o", &out]).failed(Exit::Usage);
+    assert!(line.contains("`protosplit edit --replace`"), "{line}");
+    assert!(!out.exists());
 }
 
 #[test]
