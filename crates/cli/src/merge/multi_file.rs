@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::input::Input;
 use crate::output::Output;
 use crate::place::STANDARD;
+use crate::remote;
 use crate::sanitize::one_line;
 use crate::size;
 
@@ -45,8 +46,16 @@ pub(super) fn run(
         return Ok(Exit::Done);
     }
     input.check_apart(args.output())?;
-    let written = input.write_file_with(args.output(), args.force);
-    let output_bytes = written.map_err(failed)?;
+    let output_bytes = if remote::is_url(args.output()) {
+        let size = input.known_size().unwrap_or(0);
+        let mut target = remote::Target::create(args.output(), args.force, size)?;
+        let written = input.write_to(&mut target).map_err(failed)?;
+        target.finish()?;
+        written
+    } else {
+        let written = input.write_file_with(args.output(), args.force);
+        written.map_err(failed)?
+    };
     warn(args.output(), output_bytes, input, output);
     let message = input.descriptor();
     let report = Report {

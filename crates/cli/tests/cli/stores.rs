@@ -148,6 +148,17 @@ fn a_merge_goes_from_and_to_a_store() {
         run([&"merge", &input, &"-o", &url, &"--force"]).ok();
         run([&"verify", &there, &"--against", &url]).ok();
     }
+    // The canonical form isn't stored anywhere, so it is written like a message in several files.
+    let (canonical, url) = (dir.path("canonical.pb"), "memory:///merged/canonical.pb");
+    for output in [canonical.to_str().unwrap(), url, url] {
+        let args = [&"merge" as &dyn AsRef<Path>, &here, &"-o", &output];
+        run_all(
+            args.into_iter()
+                .chain([&"--canonical" as _, &"--force" as _]),
+        )
+        .ok();
+    }
+    run([&"verify", &url, &"--against", &canonical]).ok();
 }
 
 #[test]
