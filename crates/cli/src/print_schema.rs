@@ -103,7 +103,7 @@ impl Report {
         let failed = |error: io::Error| Failure::io(folder, &error);
         // The files are written to a temporary folder, which is renamed to the target once it is
         // complete.
-        let temporary = new_folder_beside(folder).map_err(|error| failed(error.kind().into()))?;
+        let temporary = new_folder_beside(folder).map_err(failed)?;
         for file in &self.files {
             let path = temporary.path().join(relative(&file.name)?);
             fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(failed)?;

@@ -165,13 +165,28 @@ fn beside<T>(
         builder.permissions(permissions);
     }
     for _ in 0..MOST_TRIES {
-        if let Some(made) = create(&builder)? {
+        if let Some(made) = create(&builder).map_err(without_temporary)? {
             return Ok(made);
         }
     }
     Err(io::Error::other(
         "temporary files are removed as soon as they are created",
     ))
+}
+
+/// Removes the path of a temporary item from an error, since callers don't know that path. The
+/// system's error number is only in the error's text.
+fn without_temporary(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    let Some((said, _)) = text.rsplit_once(" at path ") else {
+        return error;
+    };
+    let number = said.rsplit_once("(os error ");
+    let number = number.and_then(|(_, number)| number.strip_suffix(')')?.parse().ok());
+    match number {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), said.to_owned()),
+    }
 }
 
 /// Returns the identifier of this process if the locks in `folder` might be invisible to other
@@ -533,6 +548,21 @@ mod tests {
         fs::create_dir(&inner).unwrap();
         fs::write(inner.join("part"), "half").unwrap();
         [file, inner]
+    }
+
+    #[test]
+    fn an_error_has_its_number_and_names_no_temporary_item() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("missing/m.cpb");
+        let expected = File::create(&target).unwrap_err();
+        for made in [
+            file_beside(&target, None).map(drop),
+            TemporaryFolder::beside(&target, None).map(drop),
+        ] {
+            let error = made.unwrap_err();
+            assert_eq!(error.raw_os_error(), expected.raw_os_error());
+            assert_eq!(error.to_string(), expected.to_string());
+        }
     }
 
     #[test]
