@@ -28,11 +28,11 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 
 use crate::buffer::Buffer;
-use crate::error::{of_output, raise};
+use crate::error::raise;
 use crate::input::Input;
 use crate::schema::message_type;
 use crate::sink::Sink;
-use crate::work::{detached, interruptible, threads};
+use crate::work::{detached, detached_writing, interruptible, threads};
 
 /// A chunk that a splitter in Python added: its bytes, its field path, true if it is a message, and
 /// its index in the file (`None` to append it).
@@ -203,13 +203,13 @@ pub(crate) fn split<'py>(
     let splitter = arguments.take_splitter();
     let name = input.name();
     let outputs = outputs(&prefix);
-    let written = detached(py, name.as_deref(), progress.as_ref(), |progress| {
+    let job = |progress| {
         let source = opened(input, &descriptor)?;
         let descriptor = &descriptor;
         let splitter = splitter(descriptor);
         splitter.write_with(source, prefix, &options.progress(progress))
-    })
-    .map_err(|raised| of_output(py, raised, &outputs))?;
+    };
+    let written = detached_writing(py, name.as_deref(), &outputs, progress.as_ref(), job)?;
     let result = PyDict::new(py);
     result.set_item("path", &written.path)?;
     result.set_item("is_split", written.is_split)?;
@@ -366,7 +366,7 @@ pub(crate) fn merge<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let reading = arguments.reading(py)?;
     let name = source.display().to_string();
-    let merged = detached(py, Some(&name), progress.as_ref(), |progress| {
+    let job = |progress| {
         let options = MergeOptions::from(reading.progress(progress)).force(arguments.force);
         match Input::Path(source.clone()).in_records(&opening(options.get_reading()))? {
             Some(opened) => opened.merge_to_file(&target, &options),
@@ -375,8 +375,9 @@ pub(crate) fn merge<'py>(
                 .merge_to_file(&source, &target)
                 .map_err(|error| by_what_it_is(error, &source)),
         }
-    })
-    .map_err(|raised| of_output(py, raised, std::slice::from_ref(&target)))?;
+    };
+    let outputs = std::slice::from_ref(&target);
+    let merged = detached_writing(py, Some(&name), outputs, progress.as_ref(), job)?;
     merged_as_dict(py, &merged)
 }
 

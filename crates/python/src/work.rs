@@ -1,6 +1,7 @@
 //! Running work without the GIL, with progress callbacks and cancellation.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -11,7 +12,7 @@ use proto_splitter::{Error, Result};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::error::raise;
+use crate::error::{of_output, raise};
 
 /// Interval at which a running job's caller checks for signals and progress.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -151,6 +152,23 @@ pub(crate) fn detached<T: Send>(
     job: impl FnOnce(Progress) -> Result<T> + Send,
 ) -> PyResult<T> {
     detached_with(py, progress, job, |error: Error| raise(py, &error, file))
+}
+
+/// Runs a job that writes `outputs`, like [`detached`]. An exception about an output has the
+/// output's path as its `filename`; any other `OSError` has `file`.
+pub(crate) fn detached_writing<T: Send>(
+    py: Python<'_>,
+    file: Option<&str>,
+    outputs: &[PathBuf],
+    progress: Option<&Bound<'_, PyAny>>,
+    job: impl FnOnce(Progress) -> Result<T> + Send,
+) -> PyResult<T> {
+    detached_with(py, progress, job, |error: Error| {
+        let output = outputs.iter().find(|output| error.file() == Some(output));
+        let output = output.map(|output| output.display().to_string());
+        let raised = raise(py, &error, output.as_deref().or(file));
+        of_output(py, raised, outputs)
+    })
 }
 
 /// Runs a job like [`detached`]. `raise` converts the job's errors to exceptions.

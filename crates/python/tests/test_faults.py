@@ -234,6 +234,9 @@ OF_SYSTEM: list[tuple[Callable[[], object], type[OSError], int, str]] = [
     (lambda: split("x" * 300, "out"), OSError, errno.ENAMETOOLONG, "x" * 300),
     (lambda: split("folder", "out"), IsADirectoryError, errno.EISDIR, "folder"),
     (lambda: ps.merge_to_bytes("folder"), IsADirectoryError, errno.EISDIR, "folder"),
+    (lambda: split("file", "x" * 300), OSError, errno.ENAMETOOLONG, "x" * 300 + ".pb"),
+    (lambda: split("file", "loop/out"), OSError, errno.ELOOP, "loop/out.pb"),
+    (lambda: ps.merge("there", "x" * 300), OSError, errno.ENAMETOOLONG, "x" * 300),
     (lambda: split("file", "none/out"), FileNotFoundError, errno.ENOENT, "none/out.cpb"),
     (lambda: split("file", "file/out"), NotADirectoryError, errno.ENOTDIR, "file/out.cpb"),
     (lambda: split("file", "file/in/out"), NotADirectoryError, errno.ENOTDIR, "file/in/out.cpb"),
@@ -272,6 +275,23 @@ def test_errors_of_the_system_are_its_own_with_number_and_file(
     assert (raised.value.errno, raised.value.filename) == (number, name)
     assert raised.value.strerror == os.strerror(number)
     assert len(list(tmp_path.iterdir())) == 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a folder in which nobody makes files")
+@pytest.mark.parametrize("work", [split, ps.merge])
+def test_an_output_that_may_not_be_written_is_named_with_the_number(
+    work: Callable[[str, str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError) as expected:
+        open("/sys/out.pb", "xb")
+    # The input is named by its prefix, so there is no file with exactly its name.
+    source, target = ("file", "/sys/out") if work is split else ("there", "/sys/out.pb")
+    with pytest.raises(type(expected.value)) as raised:
+        work(source, target)
+    assert raised.value.errno == expected.value.errno
+    assert raised.value.filename.startswith("/sys/out.")
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, RuntimeError])
