@@ -24,7 +24,6 @@ use crate::parts;
 use crate::place::{self, CHUNKED, PLAIN, STANDARD, check_file, prefix_of, with_extension};
 use crate::remote;
 use crate::saving::Saving;
-use crate::size;
 use crate::types::{Splitter, Types};
 
 pub(crate) use report::note_removed;
@@ -56,19 +55,23 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if let Some(path) = &parts.plan_only {
         return parts::write_plan(job.plan(args)?, path, args.json, output);
     }
-    if let Some(prefix) = job
-        .prefix
-        .as_deref()
-        .filter(|prefix| remote::is_url(prefix))
-        && !args.dry_run
+    let report = if args.dry_run {
+        job.dry_run(args)?
+    } else if streams {
+        return job.stream(args, output);
+    } else if let Some(prefix) = job.prefix.as_deref()
+        && remote::is_url(prefix)
     {
-        return job.to_store(args, prefix, output);
-    }
-    let report = match (args.dry_run, streams) {
-        (true, _) => job.dry_run(args)?,
-        (false, true) => return job.stream(args, output),
-        (false, false) => job.write(args, output)?,
+        job.to_store(args, prefix)?
+    } else {
+        job.write(args, output)?
     };
+    if args.merkle_root && !args.dry_run && !report.split {
+        output.note(format_args!(
+            "{}: no Merkle root: the message was not split; with an OUTPUT that ends in .{CHUNKED}, it always is",
+            report.output.as_deref().unwrap_or_default()
+        ));
+    }
     if let Some(removed) = &report.removed {
         output.note(format_args!("removed the existing {removed}"));
     }
@@ -134,17 +137,6 @@ fn check_streams(args: &SplitArgs) -> Result<(), Failure> {
         return refuse("--json: the file is written to standard output");
     }
     Ok(())
-}
-
-/// The report of a split that wrote its file to an object store.
-#[derive(Debug, serde::Serialize)]
-struct StoreReport {
-    output: String,
-    input: String,
-    input_bytes: u64,
-    split: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    merkle_root: Option<String>,
 }
 
 /// A message to split, with its splitter, options and output.
@@ -316,12 +308,7 @@ impl Job {
     }
 
     /// Writes the output file to an object in a store.
-    fn to_store(
-        &self,
-        args: &SplitArgs,
-        prefix: &Path,
-        output: &mut Output<'_>,
-    ) -> Result<Exit, Failure> {
+    fn to_store(&self, args: &SplitArgs, prefix: &Path) -> Result<Report, Failure> {
         let failed = |error| Failure::of(self.input.file(), &error);
         let plan = self.splitter.plan(&self.source, &self.options);
         let extension = if plan.map_err(failed)?.is_split() {
@@ -339,21 +326,7 @@ impl Job {
             .write_to_with(&self.source, &mut target, &self.options)
             .map_err(failed)?;
         target.finish()?;
-        let text = |_: &StoreReport, _| {
-            let (path, size) = (path.display(), size::show(written.source_size));
-            let root = written
-                .merkle_root
-                .map(|root| format!(", Merkle root {root}"));
-            format!("{path}: {size} split{}\n", root.unwrap_or_default())
-        };
-        let report = StoreReport {
-            output: path.display().to_string(),
-            input: shown(args.input()),
-            input_bytes: written.source_size,
-            split: written.is_split,
-            merkle_root: written.merkle_root.map(|root| root.to_string()),
-        };
-        output.done(args.json, &report, text)
+        Ok(Report::of_object(&written, &self.source, &path))
     }
 
     /// Writes the output file to standard output. Notes are printed to standard error.
@@ -402,12 +375,6 @@ impl Job {
             let (plain, chunked) = (self.input.file().display(), written.path.display());
             output.note(format_args!(
                 "{plain} stays beside {chunked}: readers of the prefix prefer the .{CHUNKED}"
-            ));
-        }
-        if args.merkle_root && !written.is_split {
-            output.note(format_args!(
-                "{}: no Merkle root: the message was not split; with an OUTPUT that ends in .{CHUNKED}, it always is",
-                shown(&written.path)
             ));
         }
         let changed = !same_file(&written.path, self.input.file());

@@ -1,10 +1,8 @@
 //! The report of `protosplit split`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use std::path::PathBuf;
-
-use proto_splitter::split::{Source, SplitPlan, Written, WrittenFile};
+use proto_splitter::split::{Source, SplitPlan, Written, WrittenChunk, WrittenFile, WrittenStream};
 use serde::Serialize;
 
 use crate::args::SplitArgs;
@@ -17,8 +15,8 @@ use crate::table::{Align, Table};
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     /// Path of the output file; `None` for a dry run without an output.
-    output: Option<String>,
-    split: bool,
+    pub(super) output: Option<String>,
+    pub(super) split: bool,
     byte_exact: bool,
     message: String,
     source_bytes: u64,
@@ -75,6 +73,22 @@ struct Chunk {
     position: Option<u64>,
 }
 
+impl Chunk {
+    fn written(chunks: &[WrittenChunk], source: &Source) -> Vec<Chunk> {
+        let chunks = chunks.iter().map(|chunk| Chunk {
+            index: chunk.index.get(),
+            kind: chunk.kind.to_string(),
+            path: chunk.path.display(Some(source.descriptor())),
+            size: chunk.size,
+            stored_size: Some(chunk.stored_size),
+            compression: Some(chunk.compression.to_string()),
+            file: Some(chunk.file).filter(|&file| file > 0),
+            position: Some(chunk.position.numeric()),
+        });
+        chunks.collect()
+    }
+}
+
 impl Report {
     /// Returns the report of a dry run. `written` is false if there is no output, or the output is
     /// the input file itself.
@@ -94,48 +108,25 @@ impl Report {
             file: None,
             position: None,
         });
+        let chunks = if plan.is_split() {
+            chunks.collect()
+        } else {
+            Vec::new()
+        };
         Report {
             output: output.as_deref().map(shown),
-            split: plan.is_split(),
-            byte_exact: plan.byte_exact(),
-            message: source.descriptor().full_name().to_owned(),
-            source_bytes: plan.source_size(),
-            output_bytes: None,
-            chunks: if plan.is_split() {
-                chunks.collect()
-            } else {
-                Vec::new()
-            },
             dry_run: true,
             written,
-            removed: None,
-            removed_files: Vec::new(),
-            files: Vec::new(),
-            merkle_root: None,
+            ..Report::new(source, plan.is_split(), plan.byte_exact(), chunks)
         }
     }
 
     /// Returns the report of a split. `changed` is false if the output is the input file itself.
     pub(super) fn of_written(written: &Written, source: &Source, changed: bool) -> Self {
-        let chunks = written.chunks.iter().map(|chunk| Chunk {
-            index: chunk.index.get(),
-            kind: chunk.kind.to_string(),
-            path: chunk.path.display(Some(source.descriptor())),
-            size: chunk.size,
-            stored_size: Some(chunk.stored_size),
-            compression: Some(chunk.compression.to_string()),
-            file: Some(chunk.file).filter(|&file| file > 0),
-            position: Some(chunk.position.numeric()),
-        });
+        let chunks = Chunk::written(&written.chunks, source);
         Report {
             output: Some(shown(&written.path)),
-            split: written.is_split,
-            byte_exact: written.byte_exact,
-            message: source.descriptor().full_name().to_owned(),
-            source_bytes: written.source_size,
             output_bytes: Some(written.output_size),
-            chunks: chunks.collect(),
-            dry_run: false,
             written: written.is_split || changed,
             removed: written.removed.as_deref().map(shown),
             removed_files: written
@@ -145,6 +136,37 @@ impl Report {
                 .collect(),
             files: written.files.iter().map(OtherFile::from).collect(),
             merkle_root: written.merkle_root.map(|root| root.to_string()),
+            ..Report::new(source, written.is_split, written.byte_exact, chunks)
+        }
+    }
+
+    /// Returns the report of a split to the object `output` in a store.
+    pub(super) fn of_object(written: &WrittenStream, source: &Source, output: &Path) -> Self {
+        let chunks = Chunk::written(&written.chunks, source);
+        Report {
+            output: Some(shown(output)),
+            output_bytes: Some(written.output_size),
+            merkle_root: written.merkle_root.map(|root| root.to_string()),
+            ..Report::new(source, written.is_split, written.byte_exact, chunks)
+        }
+    }
+
+    /// Returns the report of a split whose output isn't known yet.
+    fn new(source: &Source, split: bool, byte_exact: bool, chunks: Vec<Chunk>) -> Self {
+        Report {
+            output: None,
+            split,
+            byte_exact,
+            message: source.descriptor().full_name().to_owned(),
+            source_bytes: source.size(),
+            output_bytes: None,
+            chunks,
+            dry_run: false,
+            written: true,
+            removed: None,
+            removed_files: Vec::new(),
+            files: Vec::new(),
+            merkle_root: None,
         }
     }
 

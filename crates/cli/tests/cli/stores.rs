@@ -185,6 +185,36 @@ fn a_split_and_a_merge_to_a_store_print_nothing_if_quiet() {
 }
 
 #[test]
+fn a_split_to_a_store_is_reported_like_one_to_a_file() {
+    let dir = Dir::new();
+    let source = fixture("functions_consts/saved_model.pb");
+    for (at, size) in ["10KiB", "1MiB"].into_iter().enumerate() {
+        let (here, there) = (
+            dir.path(&at.to_string()),
+            format!("memory:///reported/{at}"),
+        );
+        for how in ["--json", "--progress=never"] {
+            let [of_file, of_object] = [here.to_str().unwrap(), &there].map(|output| {
+                let ran = run([
+                    &"split",
+                    &source,
+                    &"-o",
+                    &output,
+                    &"--max-chunk-size",
+                    &size,
+                    &"--merkle-root",
+                    &"--force",
+                    &how,
+                ]);
+                assert_eq!(ran.exit, Exit::Done, "{ran:?}");
+                [ran.out, ran.err].map(|said| said.replace(output, "F"))
+            });
+            assert_eq!(of_file, of_object, "{size} {how}");
+        }
+    }
+}
+
+#[test]
 fn a_message_in_a_store_is_split_and_a_folder_is_converted() {
     let dir = Dir::new();
     let (source, _, _) = split_to(&dir, "split");
