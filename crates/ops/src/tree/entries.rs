@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::mem;
 
 use proto_splitter_core::formats::Entry;
 
@@ -54,8 +55,15 @@ impl EntryTree {
             node.own += entry.bytes;
             node.detail.clone_from(&entry.detail);
         }
-        let mut parts = path.split(separator).filter(|part| !part.is_empty());
-        let node = parts.try_fold(root, |mut node, part| node.below.remove(part))?;
+        let node = if path.is_empty() {
+            root
+        } else {
+            // Components of names can be empty. If there is no such entry, additional separators in
+            // the path are ignored, such as the last one of `layer/`.
+            let exact = root.take(path.splitn(MOST_PARTS, separator));
+            let parts = path.split(separator).filter(|part| !part.is_empty());
+            exact.or_else(|| root.take(parts))?
+        };
         Some(EntryTree {
             separator,
             path: path.to_owned(),
@@ -86,6 +94,13 @@ impl Node {
         self.size += entry.bytes;
         self.count += 1;
     }
+
+    /// Takes the node with this path out of the tree. Returns `None` if there is no such node.
+    fn take<'p>(&mut self, path: impl IntoIterator<Item = &'p str>) -> Option<Node> {
+        let mut path = path.into_iter();
+        let node = path.try_fold(self, |node, part| node.below.get_mut(part))?;
+        Some(mem::take(node))
+    }
 }
 
 /// The limits on the listed nodes.
@@ -104,11 +119,12 @@ impl Cut {
         below.sort_by_key(|(_, node)| Reverse(node.size));
         let all = below.len();
         below.retain(|(_, node)| node.size >= self.min_size);
+        if limits.get_order() == TreeOrder::Count {
+            below.sort_by_key(|(_, node)| Reverse(node.count));
+        }
         below.truncate(limits.get_top());
-        match limits.get_order() {
-            TreeOrder::Size => {}
-            TreeOrder::Count => below.sort_by_key(|(_, node)| Reverse(node.count)),
-            TreeOrder::Name => below.sort_by_key(|(name, _)| *name),
+        if limits.get_order() == TreeOrder::Name {
+            below.sort_by_key(|(name, _)| *name);
         }
         let is_deepest = depth >= limits.get_depth();
         if is_deepest {
@@ -120,7 +136,9 @@ impl Cut {
             size: (node.size - node.own).saturating_sub(listed),
         };
         let fields = below.into_iter().map(|(name, node)| {
-            let path = if path.is_empty() {
+            // The path of the whole archive is empty, and so is the first component of a name that
+            // starts with the separator.
+            let path = if path.is_empty() && depth == 0 {
                 name.clone()
             } else {
                 format!("{path}{}{name}", self.separator)
@@ -163,15 +181,57 @@ mod tests {
         let a = measure("a").unwrap().node;
         assert_eq!((a.size, a.count), (15, 2));
         assert_eq!(measure("a/y/z").unwrap().node.own, 5);
+        assert_eq!(measure("a/y/").unwrap().node.own, 0);
+        assert_eq!(measure("a//x").unwrap().node.own, 10);
         assert!(measure("a/w").is_none());
+    }
+
+    /// Returns the paths of a node and of all nodes below it.
+    fn listed(field: &TreeField) -> Vec<&str> {
+        let below = field.fields.iter().flat_map(listed);
+        [field.path.as_str()].into_iter().chain(below).collect()
+    }
+
+    #[test]
+    fn the_groups_with_the_most_entries_are_listed_by_count() {
+        let entry = |name: &str, bytes| Entry::new(name, bytes, Location::Nowhere);
+        let entries = [
+            entry("large", 100),
+            entry("many/x", 1),
+            entry("many/y", 1),
+            entry("some/z", 9),
+        ];
+        let limits = TreeLimits::default().top(1);
+        for (order, expected) in [
+            (TreeOrder::Size, "large"),
+            (TreeOrder::Count, "many"),
+            (TreeOrder::Name, "large"),
+        ] {
+            let tree = EntryTree::measure(&entries, "").unwrap();
+            let fields = tree.report(&limits.order(order)).fields;
+            assert_eq!(fields.len(), 1);
+            assert_eq!(fields[0].path, expected, "{order:?}");
+        }
     }
 
     #[test]
     fn a_listed_path_selects_its_entries() {
         let entry = |name: &str, bytes| Entry::new(name, bytes, Location::Nowhere);
-        for (names, expected) in [(["l.w", "l.b"], "l.w"), (["l/w", "l/b.c"], "l/w")] {
+        for (names, group, expected) in [
+            (["l.w", "l.b"], "l", "l.w"),
+            (["l/w", "l/b.c"], "l", "l/w"),
+            (["/l/w", "/l/b"], "/l", "/l/w"),
+            (["l//w", "l//b"], "l/", "l//w"),
+        ] {
             let entries = names.map(|name| entry(name, 2));
-            let tree = EntryTree::measure(&entries, "l").unwrap();
+            let whole = EntryTree::measure(&entries, "").unwrap();
+            let whole = whole.report(&TreeLimits::default());
+            let paths = listed(&whole);
+            assert!(
+                paths.contains(&group) && paths.contains(&expected),
+                "{paths:?}"
+            );
+            let tree = EntryTree::measure(&entries, group).unwrap();
             assert_eq!(tree.size(), 4);
             let fields = tree.report(&TreeLimits::default()).fields;
             let mut paths = fields.iter().map(|field| field.path.as_str());
