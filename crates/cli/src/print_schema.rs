@@ -13,9 +13,11 @@ use serde::Serialize;
 
 use crate::Exit;
 use crate::args::PrintSchemaArgs;
+use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::opening::Opening;
 use crate::output::Output;
+use crate::sanitize::one_line;
 use crate::size;
 use crate::types::SCHEMA_NEEDED;
 
@@ -36,7 +38,7 @@ struct ProtoFile {
 pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = Opening::of(&args.reading, output.objects()).open(&args.file)?;
     let Some(message) = input.descriptor() else {
-        let name = crate::display_name::shown(input.file());
+        let name = shown(input.file());
         return Err(Failure::usage(match input.recorded_type() {
             Some(said) => format!("{name}: holds {said}: {SCHEMA_NEEDED}"),
             None => format!("{name}: doesn't name its type: give it with --message TYPE"),
@@ -57,7 +59,9 @@ pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exi
         Some(folder) => {
             report.write(folder)?;
             let count = size::count(report.files.len(), "file");
-            output.print(&format!("{}: {count}\n", folder.display()))?;
+            return output.done(false, &(), |(), _| {
+                format!("{}: {count}\n", one_line(&shown(folder)))
+            });
         }
         None if args.json => output.json(&report)?,
         None => output.print(&report.text())?,

@@ -14,6 +14,7 @@ use crate::args::{
     AddArgs, CopyArgs, DropArgs, ExtractArgs, MergeModelsArgs, RenameArgs, SameDiffArgs,
     SameDiffCommand, TagForm, TagsArgs, WritingArgs,
 };
+use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::sanitize::one_line;
@@ -290,7 +291,7 @@ fn write(
 }
 
 fn say(output: &mut Output<'_>, path: &Path, size: u64) -> Result<Exit, Failure> {
-    let path = one_line(&path.display().to_string());
-    output.print(&format!("{path}: {size} bytes\n"))?;
-    Ok(Exit::Done)
+    output.done(false, &(), |(), _| {
+        format!("{}: {size} bytes\n", one_line(&shown(path)))
+    })
 }

@@ -204,7 +204,9 @@ fn with_q_nothing_is_said_if_all_goes_well() {
     );
     let [chunked, merged, edited] = ["m", "merged.pb", "edited.pb"].map(|name| dir.path(name));
     let cpb = dir.path("m.cpb");
-    let commands: [&[&dyn AsRef<std::path::Path>]; 6] = [
+    let classic = fixture("../samediff/classic.fb");
+    let (schema, zip) = (dir.path("schema"), dir.path("model.zip"));
+    let commands: [&[&dyn AsRef<std::path::Path>]; 8] = [
         &[
             &"split",
             &model,
@@ -214,6 +216,8 @@ fn with_q_nothing_is_said_if_all_goes_well() {
             &"10KiB",
         ],
         &[&"verify", &cpb],
+        &[&"schema", &cpb, &"-o", &schema],
+        &[&"samediff", &"add", &classic, &"--tag", &"one", &"-o", &zip],
         &[&"merge", &cpb, &"-o", &merged],
         &[&"diff", &cpb, &merged],
         &[&"strip", &model, &"--tensors", &"-o", &edited],

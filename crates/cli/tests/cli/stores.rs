@@ -434,7 +434,8 @@ fn a_samediff_model_is_written_and_read_in_a_store() {
     let classic = fixture("../samediff/classic.fb");
     let (here, there) = (dir.path("model.zip"), "memory:///samediff/model.zip");
     for out in [here.to_str().unwrap(), there] {
-        run([&"samediff", &"add", &classic, &"--tag", &"one", &"-o", &out]).ok();
+        let said = run([&"samediff", &"add", &classic, &"--tag", &"one", &"-o", &out]).ok();
+        assert!(said.starts_with(&format!("{out}: ")), "{said}");
     }
     let [of_file, of_object] = [here.to_str().unwrap(), there]
         .map(|file| run([&"samediff", &"tags", &file]).ok().replace(file, "F"));
