@@ -1,7 +1,7 @@
 //! Writing a command's printed output to a file instead of standard output.
 
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 use proto_splitter::Error;
 use proto_splitter::atomic::{AtomicFile, MadeFrom};
@@ -25,8 +25,9 @@ pub(crate) fn run(
     let Some((target, force, read)) = target(command) else {
         return work(output);
     };
+    let is_hashed = matches!(command, Command::Verify(args) if args.signature.is_some());
     for read in &read {
-        check_apart(read, target)?;
+        check_apart(read, target, is_hashed)?;
     }
     let failed = |error: Error| Failure::of(target, &error);
     let create = |made_from: &MadeFrom| AtomicFile::create(target, made_from, force);
@@ -98,13 +99,20 @@ pub(crate) fn made_from<'p>(
     MadeFrom::files(files.filter(|path| path.is_file()))
 }
 
-/// Fails if the output `target` is the input `read` or, if `read` is a folder, is inside it.
-fn check_apart(read: &Path, target: &Path) -> Result<(), Failure> {
+/// Fails if the output `target` is the input `read` or, if `read` is a folder, is an existing file
+/// inside it. If all files of the folder are hashed, a new file must not be inside it, either, since
+/// it would be hashed while it is written.
+fn check_apart(read: &Path, target: &Path, is_hashed: bool) -> Result<(), Failure> {
     if read == Path::new(STANDARD) {
         return Ok(());
     }
     apart::check_apart([read], target)?;
-    let inside = |folder: &Path| Some(target.canonicalize().ok()?.starts_with(folder));
+    let place = target.canonicalize();
+    let place = place.or_else(|error| match absolute(target)?.parent() {
+        Some(folder) if is_hashed => folder.canonicalize(),
+        _ => Err(error),
+    });
+    let inside = |folder: &Path| Some(place.ok()?.starts_with(folder));
     let folder = read.canonicalize().ok().filter(|folder| folder.is_dir());
     match folder.and_then(|folder| inside(&folder)) {
         Some(true) => {

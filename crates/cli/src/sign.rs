@@ -151,8 +151,7 @@ pub(crate) fn run_verify(
         ok: report.is_good(),
         report: &report,
     };
-    output.report(args.json, &checked, |checked, _| text(checked))?;
-    Ok(Exit::of(report.is_good()))
+    output.verdict(checked.ok, args.json, &checked, |checked, _| text(checked))
 }
 
 fn text(checked: &CheckedReport<'_>) -> String {

@@ -1,11 +1,11 @@
 //! Tests for `protosplit sign` and `protosplit verify --signature`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use protosplit_cli::Exit;
 
-use crate::support::{Dir, run};
+use crate::support::{Dir, run, run_all};
 
 fn data(name: &str) -> PathBuf {
     PathBuf::from(concat!(
@@ -35,21 +35,29 @@ fn a_signed_model_is_ok_until_a_file_changes() {
         said.starts_with("signed: ") && said.contains("model.sig"),
         "{said}"
     );
-    let check = || {
-        run([
+    let check = |more: &[&dyn AsRef<Path>]| {
+        let verify: [&dyn AsRef<Path>; 6] = [
             &"verify",
             &model,
             &"--signature",
             &signature,
             &"--key",
             &public,
-        ])
+        ];
+        run_all(verify.into_iter().chain(more.iter().copied()))
     };
-    assert!(check().ok().contains("2 files"));
+    assert!(check(&[]).ok().contains("2 files"));
+    assert_eq!(check(&[&"--quiet"]).ok(), "");
+    // A report in the folder would be an unsigned file.
+    let inside = check(&[&"-o", &model.join("report.txt")]).failed(Exit::Usage);
+    assert!(inside.contains("report.txt: is in the input "), "{inside}");
+    let beside = dir.path("report.txt");
+    check(&[&"-o", &beside]).ok();
+    assert!(fs::read_to_string(&beside).unwrap().contains("2 files"));
 
     fs::write(model.join("saved_model.pb"), "another").unwrap();
     fs::write(model.join("new"), "more").unwrap();
-    let ran = check();
+    let ran = check(&[&"--quiet"]);
     assert_eq!(ran.exit, Exit::Bad);
     for line in [
         "changed",
@@ -60,15 +68,7 @@ fn a_signed_model_is_ok_until_a_file_changes() {
     ] {
         assert!(ran.out.contains(line), "{line}: {}", ran.out);
     }
-    let ran = run([
-        &"verify",
-        &model,
-        &"--signature",
-        &signature,
-        &"--key",
-        &public,
-        &"--json",
-    ]);
+    let ran = check(&[&"--json"]);
     let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(report["ok"], false);
     assert_eq!(report["changed"], serde_json::json!(["saved_model.pb"]));
