@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+use proto_splitter::formats::ALL;
 use proto_splitter::merge::{DEFAULT_MAX_FILES, Limits, MergeOptions};
 use proto_splitter::parts::{
     CommitReport, FinishedPart, PartOptions, PartsPlan, PlanFile, PlanReport, Planner,
@@ -18,7 +19,6 @@ use crate::output::Output;
 use crate::remote;
 use crate::sanitize::one_line;
 use crate::size;
-use crate::types::Splitter;
 
 /// Default for the maximum number of parts in a plan.
 const DEFAULT_PARTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
@@ -45,14 +45,14 @@ pub(crate) fn plan_split(
     // for each file that is needed.
     let one = options.get_max_file_size().map(|_| NonZeroUsize::MIN);
     let planner = planner(parts.or(one));
-    let splitter = Splitter::of(source.descriptor());
+    let splitter = ALL.splitter(source.descriptor().full_name());
     let file = input.file();
     let plan = match file.to_str().filter(|_| remote::is_url(file)) {
         Some(name) => {
             let object = (name, source.descriptor().clone());
-            planner.split_object(&splitter, object, prefix, options)
+            planner.split_object(splitter, object, prefix, options)
         }
-        None => planner.split(&splitter, source, prefix, options),
+        None => planner.split(splitter, source, prefix, options),
     };
     plan.map_err(|error| Failure::of(file, &error))
 }

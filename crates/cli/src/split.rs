@@ -9,9 +9,10 @@ use proto_splitter::atomic::same_file;
 use proto_splitter::container::is_named_chunked;
 use proto_splitter::directory::MODEL_STEM;
 use proto_splitter::externalize::check_model;
+use proto_splitter::formats::ALL;
 use proto_splitter::merge::Limits;
 use proto_splitter::parts::PartsPlan;
-use proto_splitter::split::{Profile, Source, SplitExt, SplitOptions};
+use proto_splitter::split::{ComposableSplitter, Profile, Source, SplitExt, SplitOptions};
 
 use crate::Exit;
 use crate::args::{SchemaArgs, SplitArgs};
@@ -24,7 +25,7 @@ use crate::parts;
 use crate::place::{self, CHUNKED, PLAIN, STANDARD, check_file, prefix_of, with_extension};
 use crate::remote;
 use crate::saving::Saving;
-use crate::types::{Splitter, Types};
+use crate::types::Types;
 
 pub(crate) use report::note_removed;
 use report::{Report, within};
@@ -143,7 +144,7 @@ fn check_streams(args: &SplitArgs) -> Result<(), Failure> {
 struct Job {
     input: Input,
     source: Source,
-    splitter: Splitter,
+    splitter: &'static (dyn ComposableSplitter + Sync),
     options: SplitOptions,
     /// Prefix of the output file; `None` for standard output, or for a dry run without an output.
     prefix: Option<PathBuf>,
@@ -271,7 +272,7 @@ impl Job {
             None => options,
         };
         let source = source(&args.schema, &input)?;
-        let splitter = Splitter::of(source.descriptor());
+        let splitter = ALL.splitter(source.descriptor().full_name());
         Ok(Job {
             input,
             source,

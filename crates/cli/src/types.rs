@@ -1,4 +1,4 @@
-//! The message types that a command can use by name, and their splitters.
+//! The message types that a command can use by name.
 
 use std::path::Path;
 
@@ -6,7 +6,6 @@ use prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::Result;
 use proto_splitter::formats::ALL;
 use proto_splitter::sequences::Root;
-use proto_splitter::split::{ComposableSplitter, SplitContext};
 
 use crate::args::SchemaArgs;
 use crate::display_name::shown;
@@ -239,27 +238,6 @@ fn some_of(names: &[String]) -> String {
     match names.len().saturating_sub(MOST) {
         0 => shown,
         more => format!("{shown} and {more} more"),
-    }
-}
-
-/// The splitter for a message type: the splitter of the type's format or, if the type has no
-/// format, the general splitter.
-#[derive(Clone, Copy)]
-pub(crate) struct Splitter(&'static (dyn ComposableSplitter + Sync));
-
-impl Splitter {
-    pub(crate) fn of(descriptor: &MessageDescriptor) -> Self {
-        Splitter(ALL.splitter(descriptor.full_name()))
-    }
-}
-
-impl ComposableSplitter for Splitter {
-    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
-        self.0.build_chunks(cx)
-    }
-
-    fn version(&self) -> i32 {
-        self.0.version()
     }
 }
 
