@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::formats::{OpenOptions, what_else};
+use proto_splitter::formats::{ALL, OpenOptions, what_else};
 use proto_splitter::merge::{Limits, MergeOptions, Merged, Merger, ReadOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::prost_reflect::MessageDescriptor;
@@ -17,10 +17,7 @@ use proto_splitter::split::{
     AddedChunk, ChunkCompression, ComposableSplitter, Profile, SizeSplitter, Source, SplitContext,
     SplitExt, SplitOptions, WrittenChunk,
 };
-use proto_splitter::{
-    Error, ErrorKind, GRAPH_DEF, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter,
-    VersionDef,
-};
+use proto_splitter::{Error, ErrorKind, Result, VersionDef};
 use protosplit_cli::{Exit, Interrupt, Terminal};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -68,11 +65,7 @@ impl ComposableSplitter for SplitterOf<'_> {
             }
             return Ok(());
         }
-        match self.descriptor.full_name() {
-            SAVED_MODEL => SavedModelSplitter.build_chunks(cx),
-            GRAPH_DEF => GraphDefSplitter.build_chunks(cx),
-            _ => SizeSplitter.build_chunks(cx),
-        }
+        ALL.splitter(self.descriptor.full_name()).build_chunks(cx)
     }
 
     fn version_def(&self) -> VersionDef {
