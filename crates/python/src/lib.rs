@@ -47,7 +47,9 @@ mod _core {
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]
-    use crate::transfer::{Sender, TransferReceiver, transfer_descriptors, transfer_detail};
+    use crate::transfer::{
+        Sender, TransferReceiver, transfer_check_target, transfer_descriptors, transfer_detail,
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

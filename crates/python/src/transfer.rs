@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use prost::Message;
+use proto_splitter::atomic::{AtomicFile, MadeFrom};
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::formats::{self, OpenOptions};
 use proto_splitter::merge::{Limits, ReadOptions};
@@ -50,6 +51,14 @@ fn with_status(py: Python<'_>, raised: PyErr, error: &Error) -> PyErr {
 #[pyfunction]
 pub(crate) fn transfer_descriptors(py: Python<'_>) -> Bound<'_, PyBytes> {
     PyBytes::new(py, proto_splitter_transfer::proto::FILE_DESCRIPTOR_SET)
+}
+
+/// Fails if a received message can't be written to the file `target`.
+#[pyfunction]
+pub(crate) fn transfer_check_target(py: Python<'_>, target: PathBuf, force: bool) -> PyResult<()> {
+    let name = target.display().to_string();
+    let created = py.detach(|| AtomicFile::create(&target, &MadeFrom::Nothing, force).map(drop));
+    created.map_err(|error| with_status(py, raise(py, &error, Some(&name)), &error))
 }
 
 /// Returns the location of an error, as a serialized `ErrorDetail`. `details` are the serialized

@@ -219,6 +219,35 @@ def test_the_progress_of_a_resumed_transfer_ends_at_its_total() -> None:
     assert sent[-1] == (total, total)
 
 
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_received(
+    tmp_path: Path,
+) -> None:
+    there, missing = tmp_path / "there.pb", tmp_path / "missing" / "message.pb"
+    there.write_bytes(b"kept")
+    whole, taken = Tree(name="x"), []
+
+    def sent() -> Iterator[Any]:
+        for frame in psg.frames(whole):
+            taken.append(frame)
+            yield frame
+
+    async def arriving() -> Any:
+        for frame in sent():
+            yield frame
+
+    pending = psg.Pending()
+    for target, kind in [(there, FileExistsError), (missing, FileNotFoundError)]:
+        with pytest.raises(kind):
+            psg.receive_file(sent(), target, pending=pending)
+        with pytest.raises(kind):
+            asyncio.run(aio.receive_file(arriving(), target, pending=pending))
+    assert not taken and there.read_bytes() == b"kept"
+    assert [path.name for path in tmp_path.iterdir()] == ["there.pb"]
+    size = whole.ByteSize()
+    assert psg.receive_file(sent(), there, force=True, pending=pending) == size
+    assert asyncio.run(aio.receive_file(arriving(), there, force=True)) == size
+
+
 def test_a_message_of_another_type_is_refused_even_if_its_transfer_was_kept(
     tmp_path: Path,
 ) -> None:

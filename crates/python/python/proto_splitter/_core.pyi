@@ -31,6 +31,7 @@ __all__ = [
     "split_in_memory",
     "split_to",
     "transfer_descriptors",
+    "transfer_check_target",
     "transfer_detail",
     "verify",
 ]
@@ -247,6 +248,7 @@ class Table:
     def stream(self) -> object: ...
 
 def transfer_descriptors() -> bytes: ...
+def transfer_check_target(target: str, force: bool) -> None: ...
 def transfer_detail(details: bytes) -> bytes | None: ...
 
 @final

@@ -33,6 +33,7 @@ from ._transfer import (
     is_broken,
     sender_of,
     status_of,
+    target_check,
 )
 
 if TYPE_CHECKING:
@@ -239,7 +240,8 @@ def receive_file(
         message_type: The full name of the only accepted message type; by default, all are accepted.
         force: Overwrites an existing file.
 
-    The other arguments and the exceptions are the same as in :func:`receive`.
+    The other arguments and the exceptions are the same as in :func:`receive`. An existing file or a
+    missing folder is reported before anything is received.
     """
 
     def make() -> Pending:
@@ -248,7 +250,10 @@ def receive_file(
     def take(pending: Pending) -> int:
         return pending.file(target, force, message_type)
 
-    return _received(frames, make, take, context, pending, inbox, idle_timeout, timeout, progress)
+    check = target_check(target, force)
+    return _received(
+        frames, make, take, context, pending, inbox, idle_timeout, timeout, progress, check
+    )
 
 
 def receive_open(
@@ -418,8 +423,13 @@ def _received(
     idle_timeout: float | None,
     timeout: float | None,
     progress: Progress | None,
+    check: Callable[[], None] | None = None,
 ) -> T:
+    """Calls ``check``, receives a message, and calls ``take`` with the transfer."""
+
     def step() -> T:
+        if check is not None:
+            check()
         return take(_drive(frames, make, pending, inbox, idle_timeout, timeout, progress))
 
     return _told(step, frames, context)

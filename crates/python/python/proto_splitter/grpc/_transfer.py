@@ -233,6 +233,14 @@ class Pending:
         return None if handle is None else File(handle, "a transfer")
 
 
+def target_check(target: str | os.PathLike[str], force: bool) -> Callable[[], None]:
+    """Returns a function that raises the error of writing to ``target``, if that isn't possible.
+
+    Call the function before a transfer, which would be in vain.
+    """
+    return lambda: _core.transfer_check_target(os.fspath(target), force)
+
+
 class Inbox:
     """A store for interrupted transfers, by the name of the sender's session.
 

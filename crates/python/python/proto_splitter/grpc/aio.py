@@ -29,6 +29,7 @@ from ._transfer import (
     is_broken,
     sender_of,
     status_of,
+    target_check,
 )
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ async def receive_file(
     def take(pending: Pending) -> int:
         return pending.file(target, force, message_type)
 
-    return await _received(frames, make, take, **options)
+    return await _received(frames, make, take, check=target_check(target, force), **options)
 
 
 async def receive_open(
@@ -294,8 +295,13 @@ async def _received(
     idle_timeout: float | None = IDLE_TIMEOUT,
     timeout: float | None = None,
     progress: Progress | None = None,
+    check: Callable[[], None] | None = None,
 ) -> T:
+    """Calls ``check``, receives a message, and calls ``take`` with the transfer."""
+
     async def step() -> T:
+        if check is not None:
+            await asyncio.to_thread(check)
         done = await _drive(frames, make, pending, inbox, idle_timeout, timeout, progress)
         return await asyncio.to_thread(take, done)
 
