@@ -14,6 +14,7 @@ import proto_splitter as ps
 import pytest
 from conftest import Tree
 from proto_splitter import reports
+from test_faults import model
 
 MODEL = Path(__file__).parents[3] / "tests/data/tensorflow/functions_consts"
 
@@ -106,9 +107,13 @@ def test_a_progress_that_cant_be_called_is_a_value_error(tmp_path: Path) -> None
 def test_reports_have_the_keys_that_their_types_say(tree: Any, tmp_path: Path) -> None:
     written = ps.split(tree, tmp_path / "tree", max_chunk_size=9000)
     lean, again = tmp_path / "lean", tmp_path / "again"
+    onnx = tmp_path / "model.onnx"
+    onnx.write_bytes(model(bytes(5000)))
     found: list[tuple[Any, Any]] = [
         (reports.InfoReport, ps.info(written.path)),
         (reports.ChunkReport, ps.info(written.path)["chunks"][0]),
+        (reports.InfoReport, ps.info(onnx)),
+        (reports.LargeTensor, ps.info(onnx)["largest"][0]),
         (reports.VerifyReport, ps.verify(written.path)),
         (reports.VerifyReport, ps.verify(MODEL)),
         (reports.DiffReport, ps.diff(written.path, written.path)),

@@ -16,6 +16,7 @@ __all__ = [
     "FingerprintReport",
     "InfoReport",
     "InternalizeReport",
+    "LargeTensor",
     "VerifyReport",
 ]
 
@@ -47,27 +48,46 @@ class OtherFile(TypedDict):
     bytes: int
 
 
+class LargeTensor(TypedDict):
+    """One of the largest tensors of a file."""
+
+    name: str
+    what: Union[str, None]
+    bytes: int
+
+
 class _Info(TypedDict):
     file: str
-    split: bool
     message: Union[str, None]
+
+
+class InfoReport(_Info, total=False):
+    """The report of :func:`proto_splitter.info`.
+
+    A file of a format with named tensors, such as an ``.onnx``, has the keys from ``format`` to
+    ``largest``, and ``files`` are its paths. Any other file has the keys from ``split`` to
+    ``chunks``.
+    """
+
+    split: bool
     file_bytes: int
     source_bytes: Union[int, None]
     source_crc32c: Union[str, None]
+    merged_bytes: int
     byte_exact: Union[bool, None]
     placeholders: bool
     splitter_version: Union[int, None]
     join_version: Union[int, None]
     bad_consumers: list[int]
-    chunks: list[ChunkReport]
-
-
-class InfoReport(_Info, total=False):
-    """The report of :func:`proto_splitter.info`."""
-
-    files: list[OtherFile]
-    merged_bytes: int
     merkle_root: str
+    chunks: list[ChunkReport]
+    format: str
+    message_bytes: Union[int, None]
+    tensors: int
+    tensor_bytes: int
+    largest: list[LargeTensor]
+    files: Union[list[OtherFile], list[str]]
+    properties: list[tuple[str, str]]
 
 
 class Parsed(TypedDict):
@@ -103,7 +123,7 @@ class _Verify(TypedDict):
 class VerifyReport(_Verify, total=False):
     """The report of :func:`proto_splitter.verify`.
 
-    If the file can't be opened, the report has only the keys ``ok`` and ``problems``.
+    If the file can't be opened, the report may have only the keys ``ok`` and ``problems``.
     """
 
     file: str
