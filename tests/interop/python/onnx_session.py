@@ -90,6 +90,9 @@ def check_forms(checks, work):
         with contextlib.suppress(FileExistsError):
             pso.save(model, plain)
             raise AssertionError("an existing file was replaced")
+        with contextlib.suppress(ValueError):
+            pso.save(model, os.path.join(work, "formed.cpb"), to="external")
+            raise AssertionError("the form of a .cpb was ignored")
     before = {name: os.stat(os.path.join(work, name)).st_mtime_ns for name in os.listdir(work)}
     for name, path in paths.items():
         with checks.check(f"{name}: session"):

@@ -115,14 +115,16 @@ def save(
             ``.onnx``. If the result is a single file, ``path`` may also be an object with
             ``write``, whose ``name`` determines the form.
         to: A form of ``protosplit convert``, such as ``external``; ``auto`` for one file if
-            ``onnx`` can read it, otherwise for a pair.
+            ``onnx`` can read it, otherwise for a pair. A ``.cpb`` has no other forms.
         force: Overwrites an existing file.
 
     Returns:
-        The report of ``protosplit convert --json``.
+        The report of ``protosplit convert --json``; for a ``.cpb``, the keys ``path`` and ``size``,
+        which is the size of the model's message in bytes.
 
     Raises:
         OSError: If the file can't be written; ``FileExistsError`` without ``force``.
+        ValueError: If ``to`` is given for a ``.cpb``.
         Error: If the model can't be written in this form.
     """
     if _files.is_url(path) or _files.is_writer(path):
@@ -132,6 +134,8 @@ def save(
     if not force and os.path.exists(name):
         raise FileExistsError(17, os.strerror(17), name)
     if name.endswith(".cpb"):
+        if to != "auto":
+            raise ValueError(f"to={to!r}: a .cpb is a file in chunks")
         prefix = name[: -len(".cpb")]
         written = _functions.split(
             model, prefix, profile="extended", always_chunked=True, force=force
