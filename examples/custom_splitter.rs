@@ -8,7 +8,7 @@
 //! the layers to `LayerSplitter`, and the paths of its cuts are automatically extended to begin at
 //! the root.
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
-#![allow(clippy::expect_used, reason = "the schema above is right")]
+#![allow(clippy::expect_used, reason = "the schema in this file is right")]
 
 use std::collections::BTreeMap;
 use std::error::Error;

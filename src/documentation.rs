@@ -1,4 +1,4 @@
-//! The pages of the folder `docs`. Their Rust examples are tested.
+//! The pages about this crate from the folder `docs`. Their Rust examples are tested.
 
 #[doc = include_str!("../docs/my-model-is-too-big.md")]
 pub mod my_model_is_too_big {}
