@@ -58,7 +58,7 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> R
 
     let pruned = ChunkMetadata {
         chunks: metadata.chunks.clone(),
-        message: Some(pruned(root)),
+        message: Some(pruned(root)?.0),
         version: metadata.version.clone(),
         ..ChunkMetadata::default()
     };
@@ -127,18 +127,27 @@ fn matches(tags: &[FieldIndex], target: &[FieldIndex]) -> usize {
     tags.iter().zip(target).take_while(|(a, b)| a == b).count()
 }
 
+/// Maximum number of fields in the reduced file. Since a path of fewer than three tags is listed
+/// several times at each level, the number is exponential in the nesting of the file's fields.
+const MAX_PRUNED_FIELDS: usize = 1 << 20;
+
 /// Returns a copy of `message` that keeps only the fields on the paths to the graph, the signatures
-/// and the object graph.
-fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
+/// and the object graph, and the number of fields in the copy.
+fn pruned(message: &ChunkedMessage) -> Result<(ChunkedMessage, usize)> {
     let targets = [GRAPH_DEF, SIGNATURE_DEF, OBJECT_GRAPH_DEF].map(target);
     let mut fields = Vec::new();
+    let mut count = 0;
     for field in &message.chunked_fields {
-        let mut below = field.message.as_ref().map(pruned).unwrap_or_default();
+        let (mut below, mut count_below) = match &field.message {
+            Some(message) => pruned(message)?,
+            None => Default::default(),
+        };
         if field.field_tag.is_empty() {
             // An empty path means that the chunk is a slice of the message itself. TensorFlow's
             // Merger ignores the fields below it. If no chunk is specified, it uses chunk 0.
             below.chunk_index.get_or_insert(0);
             below.chunked_fields.clear();
+            count_below = 0;
         }
         if below.chunk_index.is_none() && below.chunked_fields.is_empty() {
             continue;
@@ -147,6 +156,13 @@ fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
             matches(&field.field_tag, &target[..]) == field.field_tag.len()
         };
         for _ in targets.iter().filter(leads_to) {
+            count += 1 + count_below;
+            if count > MAX_PRUNED_FIELDS {
+                let message = format!(
+                    "the fingerprint would be computed from more than {MAX_PRUNED_FIELDS} chunked fields"
+                );
+                return Err(Error::new(ErrorKind::LimitExceeded, message).into());
+            }
             fields.push(ChunkedField {
                 field_tag: field.field_tag.clone(),
                 message: Some(below.clone()),
@@ -154,10 +170,11 @@ fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
             });
         }
     }
-    ChunkedMessage {
+    let pruned = ChunkedMessage {
         chunk_index: message.chunk_index,
         chunked_fields: fields,
-    }
+    };
+    Ok((pruned, count))
 }
 
 /// Type of the message into which TensorFlow merges a chunk whose message contains the target
@@ -235,4 +252,58 @@ fn chunk_hash<S: ReadAt>(chunks: &Chunks<'_, S>, chunk: u64) -> Result<u64> {
         Ok(hash)
     };
     Ok(hash().map_err(|error| error.in_chunk(ChunkIndex::new(chunk)))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use proto_splitter_core::proto::ChunkInfo;
+    use record_file::{Compression, RecordWriter, WriterOptions};
+
+    use super::*;
+
+    #[test]
+    fn fields_that_multiply_at_every_level_are_refused() {
+        let nested = (0..47).fold(
+            ChunkedMessage {
+                chunk_index: Some(1),
+                ..Default::default()
+            },
+            |below, _| ChunkedMessage {
+                chunk_index: None,
+                chunked_fields: vec![ChunkedField {
+                    field_tag: target(GRAPH_DEF)[..1].to_vec(),
+                    message: Some(below),
+                    ..Default::default()
+                }],
+            },
+        );
+        let mut metadata = ChunkMetadata {
+            message: Some(ChunkedMessage {
+                chunk_index: Some(0),
+                ..nested
+            }),
+            splice_marker: true,
+            ..Default::default()
+        };
+        let base = (0..47).fold(Vec::new(), |below: Vec<u8>, _| {
+            [&[0x12, u8::try_from(below.len()).unwrap()][..], &below].concat()
+        });
+        let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+        for chunk in [&base[..], b""] {
+            let position = writer.write_record_alone(chunk, Compression::None).unwrap();
+            metadata.chunks.push(ChunkInfo {
+                r#type: 1,
+                size: chunk.len() as u64,
+                offset: position.numeric(),
+                ..Default::default()
+            });
+        }
+        let records = writer.finish().unwrap();
+        let file = ChunkedFile::with_metadata(records, metadata, &Limits::new()).unwrap();
+        let error = hashes(&file, &Progress::none()).unwrap_err();
+        let FingerprintError::Unreadable(error) = error else {
+            panic!("{error}");
+        };
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    }
 }
