@@ -15,7 +15,7 @@ pub use crate::data::BundleReader;
 use crate::data::{CheckedSpan, Seen};
 use crate::dtype::{dtype_name, element_size};
 use crate::files::{data_path, index_path, prefix_of};
-use crate::index::{Index, Span, Tensor, TensorLocation};
+use crate::index::{Index, Slice, Span, Tensor, TensorLocation};
 use crate::strings::strings;
 
 /// Maximum number of data files that a bundle keeps open.
@@ -43,7 +43,7 @@ impl Bundle {
     /// [`ErrorKind::ChecksumMismatch`] if the index is damaged;
     /// [`ErrorKind::UnsupportedVersion`] if the bundle is big-endian or has a newer version;
     /// [`ErrorKind::LimitExceeded`] if the names of the tensors, or the keys of their slices, have
-    /// more than 256 MiB.
+    /// more than 256 MiB, or the entry of a tensor has more than 4 MiB.
     pub fn open(prefix: impl AsRef<Path>) -> Result<Bundle> {
         let path = prefix.as_ref();
         let prefix = prefix_of(path).unwrap_or_else(|| path.to_owned());
@@ -103,39 +103,50 @@ impl Bundle {
     /// [`ErrorKind::InvalidMessage`] if a data file is too short for the tensor, or the tensor is
     /// sliced and has elements without a fixed size.
     pub fn reader(&self, tensor: &Tensor) -> Result<BundleReader> {
-        let width = element_size(tensor.dtype());
-        let open = |span: &Span| -> Result<CheckedSpan> {
-            let file = self
-                .checked(span)
-                .map_err(|error| error.at_path(tensor.name()))?;
-            let seen = match width {
-                Some(_) => Seen::numbers(span),
-                None => {
-                    let is_strings = tensor.dtype() == DataType::DtString;
-                    let count = element_count(tensor.shape()).unwrap_or(u64::MAX);
-                    Seen::elements(span, is_strings, count)
-                }
-            };
-            let path = self.data_path(span.shard);
-            CheckedSpan::new(file, path, tensor.name(), *span, seen)
-        };
         match tensor.location() {
-            TensorLocation::Whole(span) => Ok(BundleReader::whole(open(span)?)),
+            TensorLocation::Whole(span) => {
+                let span = self.span_reader(tensor, span, tensor.shape())?;
+                Ok(BundleReader::whole(span))
+            }
             TensorLocation::Slices(slices) => {
-                let Some(width) = width else {
+                let Some(width) = element_size(tensor.dtype()) else {
                     let name = dtype_name(tensor.dtype());
                     let message = format!("a tensor of type {name} can't be sliced");
                     let error = Error::new(ErrorKind::InvalidMessage, message);
                     return Err(error.at_path(tensor.name()));
                 };
-                let slices = slices
-                    .iter()
-                    .map(|slice| Ok((slice.clone(), open(&slice.span)?)))
-                    .collect::<Result<_>>()?;
+                let open = |slice: &Slice| -> Result<(Slice, CheckedSpan)> {
+                    let span = self.span_reader(tensor, &slice.span, &slice.shape)?;
+                    Ok((slice.clone(), span))
+                };
+                let slices = slices.iter().map(open).collect::<Result<_>>()?;
                 let shape = tensor.shape().to_vec();
                 Ok(BundleReader::sliced(shape, width, tensor.size(), slices))
             }
         }
+    }
+
+    /// Returns a reader for one of a tensor's spans, which contains the elements of a tensor of the
+    /// shape `shape`.
+    pub(crate) fn span_reader(
+        &self,
+        tensor: &Tensor,
+        span: &Span,
+        shape: &[u64],
+    ) -> Result<CheckedSpan> {
+        let file = self
+            .checked(span)
+            .map_err(|error| error.at_path(tensor.name()))?;
+        let seen = match element_size(tensor.dtype()) {
+            Some(_) => Seen::numbers(span),
+            None => {
+                let is_strings = tensor.dtype() == DataType::DtString;
+                let count = element_count(shape).unwrap_or(u64::MAX);
+                Seen::elements(span, is_strings, count)
+            }
+        };
+        let path = self.data_path(span.shard);
+        CheckedSpan::new(file, path, tensor.name(), *span, seen)
     }
 
     /// Reads all bytes of a tensor, and verifies the tensor's checksum.

@@ -1,6 +1,6 @@
 //! Reading the index of a bundle, which lists its tensors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message;
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -23,6 +23,10 @@ pub(crate) const VERSION: i32 = 1;
 /// so the keys may be far larger than the index. The keys of all slices, each of which contains its
 /// tensor's name, have the same limit.
 const MAX_KEYS: u64 = 256 << 20;
+
+/// Maximum size of an entry, in bytes. In memory, the dimensions and slices in an entry may take
+/// tens of times its size.
+const MAX_ENTRY: usize = 4 << 20;
 
 /// A tensor in a bundle: its name, type, shape and location.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,12 +128,20 @@ impl Index {
         let mut num_shards = None;
         let mut entries = Vec::new();
         let mut slices = BTreeMap::new();
-        let mut size = 0u64;
+        let (mut size, mut size_of_slices) = (0u64, 0u64);
         table.for_each(|key, value| {
             size = size.saturating_add(key.len() as u64);
             if size > MAX_KEYS {
                 let message = format!("the keys of the index have more than {MAX_KEYS} bytes");
                 return Err(Error::new(ErrorKind::LimitExceeded, message));
+            }
+            let name = String::from_utf8_lossy(key).into_owned();
+            if value.len() > MAX_ENTRY {
+                let message = format!(
+                    "the entry has {} bytes, but at most {MAX_ENTRY} are read",
+                    value.len()
+                );
+                return Err(Error::new(ErrorKind::LimitExceeded, message).at_path(name));
             }
             let Some(shards) = num_shards else {
                 if !key.is_empty() {
@@ -138,10 +150,17 @@ impl Index {
                 num_shards = Some(header(value)?);
                 return Ok(());
             };
-            let name = String::from_utf8_lossy(key).into_owned();
             let entry = BundleEntryProto::decode(value)
                 .map_err(|error| invalid(error.to_string()).at_path(&name))?;
             let entry = Entry::check(entry, shards).map_err(|error| error.at_path(&name))?;
+            for slice in &entry.slices {
+                size_of_slices = size_of_slices.saturating_add(slice::key_len(key, slice));
+            }
+            if size_of_slices > MAX_KEYS {
+                let message =
+                    format!("the keys of the slices have more than {MAX_KEYS} bytes in total");
+                return Err(Error::new(ErrorKind::LimitExceeded, message));
+            }
             if key.first() == Some(&slice::FIRST_BYTE) {
                 slices.insert(key.to_vec(), entry);
             } else if std::str::from_utf8(key).is_ok() {
@@ -152,7 +171,6 @@ impl Index {
             Ok(())
         })?;
         let num_shards = num_shards.ok_or_else(|| invalid("the index has no header"))?;
-        check_keys_of_slices(&entries)?;
         let tensors = entries
             .into_iter()
             .map(|(name, entry)| entry.resolve(name, &slices))
@@ -162,22 +180,6 @@ impl Index {
             tensors,
         })
     }
-}
-
-/// Fails if the keys of the slices of all tensors are too large in total.
-fn check_keys_of_slices(entries: &[(String, Entry)]) -> Result<()> {
-    let mut size = 0u64;
-    for (name, entry) in entries {
-        for proto in &entry.slices {
-            size = size.saturating_add(slice::key_len(name.as_bytes(), proto));
-            if size > MAX_KEYS {
-                let message =
-                    format!("the keys of the slices have more than {MAX_KEYS} bytes in total");
-                return Err(Error::new(ErrorKind::LimitExceeded, message));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Checks the header of an index, and returns the number of data files in the bundle.
@@ -288,8 +290,13 @@ impl Entry {
                 location: TensorLocation::Whole(span),
             });
         }
+        let mut starts = BTreeSet::new();
         let resolve = |proto| -> Result<Slice> {
             let (start, extent) = slice::bounds(proto, &shape)?;
+            // An empty slice takes no place.
+            if !extent.contains(&0) && !starts.insert(start.clone()) {
+                return Err(invalid(format!("two slices begin at {start:?}")));
+            }
             let stored = stored.get(&slice_key(name.as_bytes(), proto)?);
             match stored {
                 Some(entry) if !entry.slices.is_empty() => Err(invalid(

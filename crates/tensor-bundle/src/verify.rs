@@ -7,7 +7,7 @@ use proto_splitter_core::spans::read_pieces;
 use record_file::ReadAt;
 
 use crate::bundle::Bundle;
-use crate::data::check_crc;
+use crate::data::{BundleReader, check_crc};
 use crate::index::{Span, Tensor, TensorLocation};
 use crate::options::BundleOptions;
 use crate::work;
@@ -22,12 +22,19 @@ pub struct VerifiedBundle {
     pub bytes: u64,
 }
 
-/// A byte range of a tensor that one thread checks.
+/// A part of a tensor that one thread checks.
 struct Job<'a> {
     tensor: &'a Tensor,
-    /// For a numeric tensor, the span that contains the range, and the range's offset and length in
-    /// this span. `None` for strings and variants, since one thread reads the whole tensor.
-    piece: Option<(&'a Span, u64, u64)>,
+    span: &'a Span,
+    piece: Piece<'a>,
+}
+
+/// The part of a span that one thread checks.
+enum Piece<'a> {
+    /// A range of a span of numbers: its offset and its length.
+    Numbers(u64, u64),
+    /// A whole span of strings or variants, which must be read in order, and its shape.
+    Elements(&'a [u64]),
 }
 
 impl Bundle {
@@ -55,16 +62,17 @@ impl Bundle {
         let jobs: Vec<Job<'_>> = self.tensors().iter().flat_map(jobs).collect();
         let made = work::map(options.thread_count(), jobs.len(), |at, buffer| {
             let job = &jobs[at];
+            let span = job.span;
             let mut check = || match job.piece {
-                Some((span, start, len)) => {
+                Piece::Numbers(start, len) => {
                     let file = self.checked(span)?;
                     let crc = crc_of(&*file, span.offset + start, len, buffer, &meter)?;
-                    Ok(Some((span, crc)))
+                    Ok(Some((len, crc)))
                 }
                 // The reader verifies the checksum of the strings itself.
-                None => {
-                    let reader = self.reader(job.tensor)?;
-                    crc_of(&reader, 0, reader.len(), buffer, &meter).map(|_| None)
+                Piece::Elements(shape) => {
+                    let reader = BundleReader::whole(self.span_reader(job.tensor, span, shape)?);
+                    crc_of(&reader, 0, span.size, buffer, &meter).map(|_| None)
                 }
             };
             check().map_err(|error| error.at_path(job.tensor.name()))
@@ -73,17 +81,16 @@ impl Bundle {
         let mut sums = summed
             .filter_map(|(job, made)| Some((job, made?)))
             .peekable();
-        while let Some((job, (span, mut crc))) = sums.next() {
+        while let Some((Job { tensor, span, .. }, (_, mut crc))) = sums.next() {
             // Combines the checksums of this span's pieces, which are consecutive.
-            while let Some((next, (_, more))) =
-                sums.next_if(|(_, (next, _))| std::ptr::eq(*next, span))
+            while let Some((_, (len, more))) =
+                sums.next_if(|(next, _)| std::ptr::eq(next.span, *span))
             {
-                let len = next.piece.map_or(0, |(_, _, len)| len);
                 crc = combine(crc, more, len);
             }
             check_crc(span, crc).map_err(|error| {
                 let path = self.data_path(span.shard);
-                error.at_path(job.tensor.name()).in_file(&path)
+                error.at_path(tensor.name()).in_file(&path)
             })?;
         }
         Ok(VerifiedBundle {
@@ -94,25 +101,28 @@ impl Bundle {
 }
 
 fn jobs(tensor: &Tensor) -> Vec<Job<'_>> {
-    let is_other = crate::dtype::element_size(tensor.dtype()).is_none();
-    if is_other && matches!(tensor.location(), TensorLocation::Whole(_)) {
-        return vec![Job {
-            tensor,
-            piece: None,
-        }];
+    let job = |span, piece| Job {
+        tensor,
+        span,
+        piece,
+    };
+    if crate::dtype::element_size(tensor.dtype()).is_none() {
+        return match tensor.location() {
+            TensorLocation::Whole(span) => vec![job(span, Piece::Elements(tensor.shape()))],
+            TensorLocation::Slices(slices) => slices
+                .iter()
+                .map(|slice| job(&slice.span, Piece::Elements(&slice.shape)))
+                .collect(),
+        };
     }
     let pieces = tensor.spans().flat_map(|span| {
         // An empty span has no pieces, but its checksum is compared, too.
         let none = (span.size == 0).then_some((0, 0));
         work::pieces(span.size)
             .chain(none)
-            .map(move |(start, len)| (span, start, len))
+            .map(move |(start, len)| job(span, Piece::Numbers(start, len)))
     });
-    let job = |piece| Job {
-        tensor,
-        piece: Some(piece),
-    };
-    pieces.map(job).collect()
+    pieces.collect()
 }
 
 /// Returns the crc32c of the `len` bytes at the offset `start`.

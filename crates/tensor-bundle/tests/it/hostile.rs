@@ -309,6 +309,79 @@ fn a_slice_that_is_itself_in_slices_is_an_error() {
     }
 }
 
+/// Writes a bundle with the tensor `x` of two elements and type `dtype`, which is in the slices of
+/// one element that begin at `starts`, and reads it. `stored` has the stored bytes of a slice, and
+/// their checksum.
+fn bundle_of_halves(
+    dtype: i32,
+    starts: [i64; 2],
+    stored: (&[u8], u32),
+) -> proto_splitter_core::Result<()> {
+    let (bytes, crc) = stored;
+    let half = BundleEntryProto {
+        dtype,
+        shape: shape(&[1]),
+        size: i64::try_from(bytes.len()).unwrap(),
+        crc32c: mask_crc(crc),
+        ..BundleEntryProto::default()
+    };
+    let slice = |start| TensorSliceProto {
+        extent: vec![Extent {
+            start,
+            has_length: Some(HasLength::Length(1)),
+        }],
+    };
+    let whole = BundleEntryProto {
+        shape: shape(&[2]),
+        size: 0,
+        slices: starts.map(slice).to_vec(),
+        ..half.clone()
+    };
+    // The slices' keys are in ordered code: the name, the rank 1, the start and the length 1.
+    let entries = [
+        (&b""[..], header().encode_to_vec()),
+        (b"\0x\0\x01\x01\x01\x80\x81", half.encode_to_vec()),
+        (b"\0x\0\x01\x01\x01\x81\x81", half.encode_to_vec()),
+        (b"x", whole.encode_to_vec()),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("b.index"), index(&entries)).unwrap();
+    fs::write(folder.path().join("b.data-00000-of-00001"), bytes).unwrap();
+    opened_and_verified(&folder.path().join("b"))
+}
+
+#[test]
+fn slices_of_strings_are_verified_with_their_lengths_as_fixed_size_numbers() {
+    let length = 3u32.to_le_bytes();
+    let crc_of_length = mask_crc(crc32c::crc32c(&length)).to_le_bytes();
+    let bytes = [&[3][..], &crc_of_length, b"abc"].concat();
+    let crc = crc32c::crc32c(&[&length[..], &crc_of_length, b"abc"].concat());
+    bundle_of_halves(7, [0, 1], (&bytes, crc)).unwrap();
+    let error = bundle_of_halves(7, [0, 1], (&bytes, crc ^ 1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ChecksumMismatch, "{error}");
+    assert_eq!(error.path(), Some("x"), "{error}");
+}
+
+#[test]
+fn a_slice_that_is_listed_twice_does_not_stand_for_another() {
+    let stored = (&[7; 4][..], crc32c::crc32c(&[7; 4]));
+    bundle_of_halves(1, [0, 1], stored).unwrap();
+    let error = bundle_of_halves(1, [0, 0], stored).unwrap_err();
+    assert!(error.to_string().contains("begin at [0]"), "{error}");
+    assert_eq!(error.path(), Some("x"), "{error}");
+}
+
+#[test]
+fn an_entry_that_would_take_far_more_memory_than_the_index_is_not_decoded() {
+    let entry = BundleEntryProto {
+        shape: shape(&vec![0; 3 << 20]),
+        ..entry()
+    };
+    let error = bundle_of(&header(), &entry).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert_eq!(error.path(), Some("x"), "{error}");
+}
+
 #[test]
 fn many_slices_of_a_tensor_with_a_long_name_have_a_limited_total_size() {
     let name = vec![b'n'; 1 << 20];
