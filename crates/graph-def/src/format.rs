@@ -105,8 +105,14 @@ pub const TENSOR: TensorRule = TensorRule {
         ElementRule::new(23, DType::U64, UINT64_VAL),
         ElementRule::new(24, DType::F8E5M2, FLOAT8_VAL),
         ElementRule::new(25, DType::F8E4M3, FLOAT8_VAL),
+        ElementRule::new(26, DType::F8E4M3Fnuz, FLOAT8_VAL),
+        ElementRule::new(27, DType::F8E4M3B11Fnuz, FLOAT8_VAL),
+        ElementRule::new(28, DType::F8E5M2Fnuz, FLOAT8_VAL),
         ElementRule::new(29, DType::I4, INT_VAL),
         ElementRule::new(30, DType::U4, INT_VAL),
+        ElementRule::new(31, DType::I2, INT_VAL),
+        ElementRule::new(32, DType::U2, INT_VAL),
+        ElementRule::new(33, DType::F4E2M1, FLOAT8_VAL),
         ElementRule::new(11, DType::Other("qint8"), INT_VAL),
         ElementRule::new(12, DType::Other("quint8"), INT_VAL),
         ElementRule::new(13, DType::Other("qint32"), INT_VAL),
@@ -489,6 +495,15 @@ mod tests {
             let number = i32::try_from(element.number).unwrap();
             assert!(types.get_value(number).is_some(), "{}", element.number);
             assert!(name(element.field).ends_with("_val"), "{}", element.dtype);
+        }
+        for value in types.values() {
+            // A tensor at rest has no type, or one that isn't a reference.
+            let is_stored = value.number() != 0 && !value.name().ends_with("_REF");
+            let has_rule = TENSOR
+                .elements
+                .iter()
+                .any(|element| i32::try_from(element.number) == Ok(value.number()));
+            assert_eq!(has_rule, is_stored, "{}", value.name());
         }
         for (message, path) in TENSOR.names {
             let mut message = descriptor_pool().get_message_by_name(message).unwrap();
