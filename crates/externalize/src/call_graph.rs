@@ -153,14 +153,12 @@ impl<'a> CallGraph<'a> {
 
     /// Returns a function that calls itself, directly or indirectly, if there is one. Repeatedly
     /// removes functions that don't call any of the remaining functions, until only cycles and
-    /// their callers remain.
+    /// their callers remain. Then follows calls until they must have led to a cycle.
     fn in_cycle(&self) -> Option<usize> {
         let mut open: Vec<usize> = self.callees.iter().map(BTreeSet::len).collect();
         let callers = self.callers();
         let mut to_do: Vec<usize> = (0..open.len()).filter(|at| open[*at] == 0).collect();
-        let mut done = 0;
         while let Some(at) = to_do.pop() {
-            done += 1;
             for caller in &callers[at] {
                 open[*caller] -= 1;
                 if open[*caller] == 0 {
@@ -169,6 +167,9 @@ impl<'a> CallGraph<'a> {
             }
         }
         let is_left = |at: &usize| open[*at] > 0;
-        (done < open.len()).then(|| (0..open.len()).find(is_left))?
+        let first = (0..open.len()).find(is_left)?;
+        (0..open.len()).try_fold(first, |at, _| {
+            self.callees[at].iter().copied().find(is_left)
+        })
     }
 }

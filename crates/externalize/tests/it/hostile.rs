@@ -41,6 +41,10 @@ fn functions_that_do_not_fit_together_are_an_error_that_names_one() {
         ("\"g\", which isn't there", vec![function("f", to("g"))]),
         ("calls itself", vec![function("f", to("f"))]),
         (
+            "\"g\" calls itself",
+            vec![function("f", to("g")), function("g", to("g"))],
+        ),
+        (
             "calls itself",
             vec![
                 function("f", to("g")),
