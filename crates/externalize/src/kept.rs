@@ -29,7 +29,7 @@ impl Record {
     pub(crate) fn original(&self, folder: &Path) -> Result<Spans> {
         let stored = Stored::open(folder, self.mapped)?;
         let mut spans = SpansBuilder::new();
-        let mut known: BTreeMap<&str, Content> = BTreeMap::new();
+        let mut known: BTreeMap<(&str, u32, bool), Content> = BTreeMap::new();
         let mut spool = None;
         let mut whole = Some(0);
         for piece in &self.pieces {
@@ -39,8 +39,10 @@ impl Record {
             if piece.content.is_empty() {
                 continue;
             }
-            let content = match (piece.varints()?, known.get(piece.content.as_str())) {
-                (Some(varints), _) => {
+            let key = (piece.content.as_str(), piece.width, piece.signed);
+            let content = match (known.get(&key), piece.varints()?) {
+                (Some(known), _) => known.clone(),
+                (None, Some(varints)) => {
                     let spool = match &mut spool {
                         Some(spool) => spool,
                         none => none.insert(Spool::new()?),
@@ -56,13 +58,9 @@ impl Record {
                         crc32c,
                     }
                 }
-                (None, Some(known)) => known.clone(),
-                (None, None) => {
-                    let content = stored.add(piece, &mut spans)?;
-                    known.insert(&piece.content, content.clone());
-                    content
-                }
+                (None, None) => stored.add(piece, &mut spans)?,
             };
+            known.entry(key).or_insert_with(|| content.clone());
             if let (Some(kept), Some(found)) = (piece.crc32c, content.crc32c)
                 && kept != found
             {
