@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::checksum::{combine, crc32c};
+use proto_splitter_core::wire::WireCursor;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_tensor_bundle::{data_path, index_path};
 use record_file::ReadAt;
 
 use crate::constant::{Constant, Encoding};
 use crate::content::Contents;
+use crate::scan::{MAX_NODES, MAX_REST};
 
 /// Path of the record of the original model, relative to the folder of the externalized model.
 pub const RECORD_FILE: &str = "assets.extra/proto_splitter_original.pb";
@@ -25,7 +27,7 @@ pub(crate) const MAPPED_FOLDER: &str = "assets.extra/proto_splitter_mapped";
 
 /// Maximum size of a record, in bytes. A record contains the model without its constants, and a
 /// name for each constant.
-const MAX_RECORD: u64 = crate::scan::MAX_REST * 2;
+const MAX_RECORD: u64 = MAX_REST * 2;
 
 /// Version of the records that this crate writes.
 const VERSION: u32 = 2;
@@ -38,6 +40,9 @@ const MODEL_FILE: &str = "saved_model.pb";
 
 /// Number of bytes that are read at once: 64 KiB.
 const BUFFER_LEN: usize = 64 << 10;
+
+/// Number of the field [`Record::pieces`].
+const PIECES: u32 = 4;
 
 /// Encoded tag of the field [`Record::check`].
 const CHECK_TAG: u8 = 15 << 3 | 5;
@@ -272,6 +277,7 @@ impl Record {
 
     /// Parses a record, and checks its version and checksums.
     fn checked(bytes: &[u8]) -> Result<Record> {
+        check_count(bytes)?;
         let record = Record::decode(bytes)
             .map_err(|error| Error::new(ErrorKind::InvalidMessage, error.to_string()))?;
         match record.version {
@@ -343,6 +349,23 @@ fn changed(folder: &Path) -> Error {
         model.display()
     );
     Error::new(ErrorKind::ChecksumMismatch, message)
+}
+
+/// Fails if a serialized record has more pieces than any model needs. An empty piece has two bytes in
+/// a file, and many more in memory, so this is checked before the record is decoded.
+fn check_count(bytes: &[u8]) -> Result<()> {
+    // A model has at most a constant for each node, and the last piece has none.
+    const MAX_PIECES: u64 = MAX_NODES + 1;
+    let mut cursor = WireCursor::new(bytes);
+    let mut count = 0;
+    while let Some(field) = cursor.next()? {
+        count += u64::from(field.number.0 == PIECES);
+        if count > MAX_PIECES {
+            let message = format!("the record has more than {MAX_PIECES} pieces");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+    }
+    Ok(())
 }
 
 /// Fails unless the last field of a record is the crc32c of the bytes before it.

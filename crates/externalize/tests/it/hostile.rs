@@ -6,7 +6,7 @@ use std::path::Path;
 use prost::Message;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::wire::put_varint;
-use proto_splitter_externalize::{ExternalizePlan, Reason, internalize};
+use proto_splitter_externalize::{ExternalizePlan, MAX_NODES, RECORD_FILE, Reason, internalize};
 use proto_splitter_graph_def::proto::{DataType, NodeDef, TensorProto};
 use proto_splitter_saved_model::proto::SavedModel;
 use proto_splitter_tensor_bundle::{Bundle, BundleOptions, BundlePlan, NewTensor};
@@ -222,6 +222,19 @@ fn functions_of_no_bytes_are_refused_before_they_take_memory() {
     // Each function takes two bytes in a file, and hundreds in memory.
     let functions = field(1, Vec::new()).repeat(50_000_000);
     refused_graph(field(2, functions), "bytes of memory");
+}
+
+#[test]
+fn a_record_of_pieces_of_no_bytes_is_refused_before_they_take_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write_model(folder.path(), &model(vec![constant("x", 1)], Vec::new()));
+    let (out, back) = (folder.path().join("out"), folder.path().join("back"));
+    externalize(&path, &out).unwrap();
+    let pieces = field(4, Vec::new()).repeat(usize::try_from(MAX_NODES).unwrap() + 2);
+    fs::write(out.join(RECORD_FILE), pieces).unwrap();
+    let error = internalize(&out, &back, &options()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert!(error.to_string().contains(RECORD_FILE), "{error}");
 }
 
 #[test]
