@@ -49,7 +49,9 @@ impl ExternalizeOptions {
     }
 
     proto_splitter_core::options! {
-        /// Sets the minimum size of constants that are moved out of the model, in bytes. Default:
+        /// Sets the minimum size of constants that are moved out of the model, in bytes. Numbers that
+        /// the model stores as varints may have another size in memory: their constant is moved if
+        /// either size is large enough, but not if its node has fewer bytes in the model. Default:
         /// [`DEFAULT_MIN_SIZE`].
         const min_size, get_min_size: u64;
 

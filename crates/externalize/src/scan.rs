@@ -283,7 +283,8 @@ impl Scanner<'_> {
                 Some(Level::Model) | None => {}
             }
             match child {
-                // A smaller message can't contain a large constant.
+                // Only constants that make the model large are moved. A smaller message may still
+                // have a constant that is large in memory, such as one of zeros as varints.
                 Some(child) if field.value.end - field.value.start >= self.min_size => {
                     self.spans.begin_field(field.number)?;
                     match child {
@@ -525,7 +526,7 @@ impl Scanner<'_> {
         let Some((encoding, size)) = Encoding::of(data.number, dtype, &dims, len) else {
             return Ok(None);
         };
-        if size < self.min_size {
+        if len.max(size) < self.min_size {
             return Ok(None);
         }
         path.push(data);

@@ -184,6 +184,7 @@ fn numbers_in_lists_move_as_the_bytes_of_the_tensor() {
             .collect(),
         int.iter().flat_map(|value| value.to_le_bytes()).collect(),
         float.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        vec![0xff; 800],
     ];
     let tensor = |dtype: DataType| TensorProto {
         dtype: dtype.into(),
@@ -212,6 +213,15 @@ fn numbers_in_lists_move_as_the_bytes_of_the_tensor() {
                 ..tensor(DataType::DtFloat)
             },
         ),
+        // The numbers are smaller than the minimum size, but their varints are larger.
+        constant_of(
+            "minus",
+            TensorProto {
+                int_val: vec![-1; 200],
+                tensor_shape: shape(&[200]),
+                ..tensor(DataType::DtInt32)
+            },
+        ),
         // The last value is repeated for all later elements.
         constant_of(
             "short",
@@ -227,7 +237,7 @@ fn numbers_in_lists_move_as_the_bytes_of_the_tensor() {
     let (out, back) = (folder.path().join("out"), folder.path().join("back"));
     let plan = ExternalizePlan::new(&path, &options()).unwrap();
     let moved: Vec<String> = plan.constants().map(|constant| constant.node).collect();
-    assert_eq!(moved, ["half", "int", "float"]);
+    assert_eq!(moved, ["half", "int", "float", "minus"]);
     let left: Vec<(String, Reason)> = plan
         .left()
         .map(|(constant, why)| (constant.node, why))
