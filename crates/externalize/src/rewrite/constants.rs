@@ -104,17 +104,21 @@ fn replace(
     Ok((new, moved))
 }
 
+/// Fails if a constant has an input other than control inputs.
+pub(super) fn check_no_inputs(constant: &NodeDef) -> Result<()> {
+    if constant.input.iter().all(|input| input.starts_with('^')) {
+        return Ok(());
+    }
+    let message = format!("the constant {:?} has an input", constant.name);
+    Err(invalid(message))
+}
+
 /// Returns the three nodes that replace a constant.
 ///
 /// The constant's control inputs move to the first node, so that all three nodes are in the same
 /// frame of a TensorFlow 1 loop.
 fn variable(constant: NodeDef, scope: Scope, content: &Content) -> Result<[NodeDef; 3]> {
-    if constant.input.iter().any(|input| !input.starts_with('^')) {
-        return Err(invalid(format!(
-            "the constant {:?} has an input",
-            constant.name
-        )));
-    }
+    check_no_inputs(&constant)?;
     let device = constant.device.clone();
     let handle_name = format!("{}/proto_splitter_handle", constant.name);
     let read_name = format!("{}/proto_splitter_read", constant.name);

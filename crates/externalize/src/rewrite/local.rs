@@ -10,7 +10,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::{FunctionDef, NodeDef};
 
 use super::build::{self, Node, Scope};
-use super::constants::replacement;
+use super::constants::{check_no_inputs, replacement};
+use super::names::Names;
 use super::{Rewriter, invalid};
 use crate::content::Content;
 
@@ -43,6 +44,8 @@ impl Rewriter<'_> {
     pub(super) fn move_to_files(&mut self, folder: &Path) -> Result<()> {
         let captured = self.captured_constants();
         let of = std::mem::take(&mut self.of);
+        // The constants of a function, or of the main graph, follow one another.
+        let (mut names, mut names_of) = (Names::default(), None);
         for ((function, node), content) in of {
             let content = &self.contents[content];
             let (scope, nodes) = match function {
@@ -52,9 +55,14 @@ impl Rewriter<'_> {
                 },
                 None => (Scope::Main, &mut self.graph().node),
             };
+            if names_of != Some(function) {
+                (names, names_of) = (Names::of(nodes), Some(function));
+            }
             let region = region(folder, content)?;
             if let Some(node) = nodes.get_mut(node) {
+                check_no_inputs(node)?;
                 let added = map_constant(node, scope, &region, content);
+                names.take([&added])?;
                 // The new node follows all others, so that their indices don't change.
                 nodes.push(added);
             }

@@ -122,6 +122,30 @@ fn an_init_op_that_is_not_there_and_a_constant_with_an_input_are_errors() {
 }
 
 #[test]
+fn constants_that_cannot_be_replaced_cannot_be_mapped_either() {
+    let mut with_input = constant("x", 1);
+    with_input.input.push("y".to_owned());
+    let taken = || {
+        vec![
+            constant("x", 1),
+            call("x/proto_splitter_mapped", "NoOp", &[]),
+        ]
+    };
+    for (what, model) in [
+        ("has an input", model(vec![with_input], Vec::new())),
+        ("is called", model(taken(), Vec::new())),
+        ("is called", model(Vec::new(), vec![function("f", taken())])),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = write_model(folder.path(), &model);
+        let plan = ExternalizePlan::new(&path, &options().mapped(true)).unwrap();
+        let error = plan.write(folder.path().join("out")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidMessage, "{error}");
+        assert!(error.to_string().contains(what), "{what}: {error}");
+    }
+}
+
+#[test]
 fn a_field_that_is_unknown_here_is_not_lost_but_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = write_model(folder.path(), &model(vec![constant("x", 1)], Vec::new()));
