@@ -55,7 +55,8 @@ pub fn finish_in_place(
 fn stored(record: &Record, folder: &Path) -> Result<u64> {
     if !record.mapped {
         let bundle = Bundle::open(bundle_prefix(folder))?;
-        return Ok(bundle.tensors().iter().map(Tensor::size).sum());
+        let sizes = bundle.tensors().iter().map(Tensor::size);
+        return Ok(sizes.fold(0, u64::saturating_add));
     }
     let files = record.mapped_files(folder).into_iter();
     let sizes = files.map(|file| {

@@ -281,7 +281,7 @@ impl ExternalizePlan {
         self.check_shared(folder)?;
         let model_size = self.fill(folder, &absolute(folder)?)?;
         remove_model(folder, self.dir.form())?;
-        let written = self.written_over();
+        let written: BTreeSet<PathBuf> = self.written_over().into_iter().collect();
         let stale = self.stale().into_iter();
         let stale: Vec<PathBuf> = stale.filter(|file| !written.contains(file)).collect();
         remove_stale(folder, &stale)?;
