@@ -267,16 +267,16 @@ impl Planned {
     #[cold]
     fn no_room(&self, room: &Path) -> Error {
         let (room, target) = (room.display(), self.target().display());
-        let message = if self.target().exists() {
-            format!("{room} doesn't exist: the merge to {target} was committed")
-        } else {
-            format!("{room} doesn't exist: the merge was planned again or abandoned")
+        let (kind, why) = match (self.target().exists(), self.force) {
+            (false, _) => (ErrorKind::Io, "was planned again or abandoned"),
+            (true, false) => (ErrorKind::AlreadyExists, "was committed"),
+            // The target may be the file that the merge is allowed to replace.
+            (true, true) => (
+                ErrorKind::AlreadyExists,
+                "was committed, planned again or abandoned",
+            ),
         };
-        let kind = if self.target().exists() {
-            ErrorKind::AlreadyExists
-        } else {
-            ErrorKind::Io
-        };
+        let message = format!("{room} doesn't exist: the merge to {target} {why}");
         Error::new(kind, message)
     }
 

@@ -70,6 +70,17 @@ fn what_is_there_is_replaced_only_if_asked_for() {
     assert!(fs::read(folder.path("merged.pb")).unwrap() == folder.message);
 }
 
+#[test]
+fn a_part_of_a_replaced_plan_does_not_take_an_old_target_for_its_own() {
+    let folder = Folder::new();
+    split(&folder);
+    fs::write(folder.path("merged.pb"), "old").unwrap();
+    let forced = |parts| plan(&folder, parts, MergeOptions::new().force(true)).unwrap();
+    let (early, _late) = (forced(2), forced(3));
+    let error = early.run(0, &PartOptions::new()).unwrap_err();
+    assert!(error.to_string().contains("planned again"), "{error}");
+}
+
 /// Splits the message into several files.
 fn split_in_parts(folder: &Folder) {
     let split = folder.split(3, &options()).unwrap();
