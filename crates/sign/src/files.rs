@@ -144,7 +144,8 @@ impl ModelFiles {
         progress: &Progress,
         threads: Option<NonZeroUsize>,
     ) -> Result<Vec<Resource>> {
-        let bytes: u64 = self.files.iter().map(|file| file.size).sum();
+        let sizes = self.files.iter().map(|file| file.size);
+        let bytes = sizes.fold(0, u64::saturating_add);
         let _span = tracing::debug_span!("hash", bytes).entered();
         let meter = progress.meter(bytes);
         meter.check()?;
