@@ -153,13 +153,13 @@ pub(super) fn of_all_parts<'a>(
     for report in reports {
         let part = report.part();
         if report.plan_id() != plan_id {
-            return refuse(format!("the report of a part {part} of another plan"));
+            return refuse(format!("the report is of part {part} of another plan"));
         }
         match found.get_mut(part) {
             Some(place) => *place = place.or(report.outcome()),
             None => {
                 return refuse(format!(
-                    "the report of part {part}, but there are only {parts} parts"
+                    "the report is of part {part}, but there are only {parts} parts"
                 ));
             }
         }

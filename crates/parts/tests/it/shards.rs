@@ -129,7 +129,7 @@ fn a_missing_host_another_step_or_a_value_written_twice_is_refused() {
         ),
         (
             vec![reports[0].clone(), other],
-            "the report of a part 1 of another plan",
+            "the report is of part 1 of another plan",
         ),
         (
             vec![reports[0].clone(), both],

@@ -100,7 +100,7 @@ fn a_commit_without_all_reports_or_with_one_of_another_plan_says_which() {
         ),
         (
             &[&reports[..], &[foreign]].concat(),
-            "the report of a part 0 of another plan",
+            "the report is of part 0 of another plan",
         ),
     ] {
         let error = commit(&plan, given).unwrap_err();
