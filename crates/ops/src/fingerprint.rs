@@ -29,8 +29,8 @@ pub struct FingerprintReport {
     pub differs_in: Vec<&'static str>,
     /// Reason why TensorFlow can't compute a fingerprint; `None` if it can.
     pub refused: Option<String>,
-    /// Hash that combines the other hashes of the computed fingerprint; `None` if there is no
-    /// computed fingerprint.
+    /// The hashes of the computed fingerprint except for `saved_model_checksum`, as decimal numbers
+    /// joined by slashes; `None` if there is no computed fingerprint.
     pub singleprint: Option<String>,
 }
 

@@ -56,7 +56,8 @@ pub trait Objects: Debug + Send + Sync {
     }
 
     /// Returns the store of an object and the object's name in the store, separated by a slash. The
-    /// result is the same for all URLs of an object. Default: the URL itself.
+    /// result is the same for URLs of an object that differ only in names of the same scheme, such
+    /// as `s3` and `s3a`. Default: the URL itself.
     ///
     /// # Errors
     ///

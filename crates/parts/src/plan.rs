@@ -240,7 +240,8 @@ impl PartsPlan {
         PartsPlan::from_bytes(with_checksum(plan.encode_to_vec()))
     }
 
-    /// Parses a plan that [`to_bytes`](Self::to_bytes) serialized, and checks all of it.
+    /// Parses a plan that [`to_bytes`](Self::to_bytes) serialized, and checks all of it except for
+    /// the metadata of records, which only the commit needs.
     ///
     /// # Errors
     ///
