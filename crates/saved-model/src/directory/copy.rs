@@ -1,8 +1,9 @@
 //! Copying a SavedModel's folder without the model file.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::atomic::at_target;
@@ -22,7 +23,8 @@ pub(super) fn copy_folder(
     except: &[PathBuf],
     copying: &Copying,
 ) -> Result<()> {
-    copy_within(from, to, except, copying, &mut Visited::default())
+    let except = except.iter().map(PathBuf::as_path).collect();
+    copy_within(from, to, &except, copying, &mut Visited::default())
 }
 
 // `copy_within` copies the permissions of subfolders. It doesn't copy those of the top folder,
@@ -31,7 +33,7 @@ pub(super) fn copy_folder(
 fn copy_within(
     from: &Path,
     to: &Path,
-    except: &[PathBuf],
+    except: &BTreeSet<&Path>,
     copying: &Copying,
     visited: &mut Visited,
 ) -> Result<()> {
@@ -48,7 +50,7 @@ fn copy_within(
     for entry in fs::read_dir(from).map_err(at(from))? {
         let entry = entry.map_err(at(from))?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));
-        if except.contains(&source) || is_temporary(&source) {
+        if except.contains(source.as_path()) || is_temporary(&source) {
             continue;
         }
         let metadata = fs::metadata(&source).map_err(at(&source))?;
@@ -103,14 +105,15 @@ impl Visited {
 }
 
 /// Returns true if `folder` isn't empty, and every file in it, at any depth, is in `except`.
-fn has_only(folder: &Path, except: &[PathBuf]) -> io::Result<bool> {
-    let is_within = |file: &PathBuf| file.starts_with(folder);
-    if !except.iter().any(is_within) {
+fn has_only(folder: &Path, except: &BTreeSet<&Path>) -> io::Result<bool> {
+    // Paths sort by their names, so those in a folder follow the folder's own path.
+    let mut rest = except.range::<Path, _>((Bound::Included(folder), Bound::Unbounded));
+    if !rest.next().is_some_and(|file| file.starts_with(folder)) {
         return Ok(false);
     }
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        let is_left = !except.contains(&path);
+        let is_left = !except.contains(path.as_path());
         if is_left && (!path.is_dir() || !has_only(&path, except)?) {
             return Ok(false);
         }
