@@ -15,16 +15,26 @@ use super::options::Copying;
 /// only shares their blocks if the file system supports that.
 const STEP: u64 = 64 << 20;
 
+/// A folder, and the permissions that it gets once it is in its final place.
+pub(super) type Pending = (PathBuf, fs::Permissions);
+
 /// Copies the content of the folder `from` to the folder `to`, except for the files in `except`.
-/// Follows symbolic links.
+/// Follows symbolic links. Returns the new subfolders that are to be read-only, relative to `to`.
+/// Until then, they can be removed again.
 pub(super) fn copy_folder(
     from: &Path,
     to: &Path,
     except: &[PathBuf],
     copying: &Copying,
-) -> Result<()> {
+) -> Result<Vec<Pending>> {
     let except = except.iter().map(PathBuf::as_path).collect();
-    copy_within(from, to, &except, copying, &mut Visited::default())
+    let mut visited = Visited::default();
+    copy_within(from, to, &except, copying, &mut visited)?;
+    let relative = |(folder, permissions): Pending| {
+        let folder = folder.strip_prefix(to).unwrap_or(&folder).to_owned();
+        (folder, permissions)
+    };
+    Ok(visited.pending.into_iter().map(relative).collect())
 }
 
 // `copy_within` copies the permissions of subfolders. It doesn't copy those of the top folder,
@@ -61,7 +71,12 @@ fn copy_within(
             // The target folder may already exist, with some of its content.
             fs::create_dir_all(&target).map_err(at(&target))?;
             copy_within(&source, &target, except, copying, visited)?;
-            fs::set_permissions(&target, metadata.permissions()).map_err(at(&target))?;
+            let permissions = metadata.permissions();
+            let removable = removable(&permissions);
+            fs::set_permissions(&target, removable.clone()).map_err(at(&target))?;
+            if removable != permissions {
+                visited.pending.push((target, permissions));
+            }
         } else if metadata.is_file() {
             copy_file(&source, &target, copying).map_err(at(&source))?;
         } else {
@@ -70,6 +85,34 @@ fn copy_within(
         }
     }
     visited.above.pop();
+    Ok(())
+}
+
+/// Returns the permissions with those that a folder's owner needs to remove its content.
+pub(super) fn removable(permissions: &fs::Permissions) -> fs::Permissions {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::Permissions::from_mode(permissions.mode() | 0o700)
+    }
+    // On other systems, a folder's permissions don't protect its content.
+    #[cfg(not(unix))]
+    permissions.clone()
+}
+
+/// Lets the owner of a folder remove it with all its subfolders.
+pub(super) fn make_removable(folder: &Path) -> io::Result<()> {
+    let permissions = fs::symlink_metadata(folder)?.permissions();
+    let removable = removable(&permissions);
+    if removable != permissions {
+        fs::set_permissions(folder, removable)?;
+    }
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            make_removable(&entry.path())?;
+        }
+    }
     Ok(())
 }
 
@@ -83,6 +126,8 @@ struct Visited {
     above: Vec<PathBuf>,
     /// Number of visits to each folder, by canonical path.
     count: HashMap<PathBuf, u32>,
+    /// New folders that aren't read-only yet.
+    pending: Vec<Pending>,
 }
 
 impl Visited {

@@ -14,7 +14,7 @@ use proto_splitter_core::split::parts_beside;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use tempfile::TempDir;
 
-use super::copy::{check_outside, copy_folder};
+use super::copy::{Pending, check_outside, copy_folder, make_removable, removable};
 use super::options::SaveOptions;
 use super::outcome::{FingerprintOutcome, update_fingerprint};
 use super::swap::aside;
@@ -76,28 +76,35 @@ pub fn rebuild_except<T, E: From<Error>>(
     // Writes the model before copying other files, since copying may be slow, and invalid data
     // should fail early.
     let filled = fill(&folder.join(MODEL_STEM))?;
-    let finish = || -> Result<FingerprintOutcome> {
+    let finish = || -> Result<(FingerprintOutcome, Vec<Pending>)> {
         let mut models = ModelForm::ALL.map(|form| model_path(from, form)).to_vec();
         models.extend(parts_of_model(from)?);
         models.extend(named_parts(from));
         models.extend_from_slice(except);
         check_variables(from, options.get_progress())?;
-        copy_folder(from, folder, &models, &options.copying)?;
+        let mut pending = copy_folder(from, folder, &models, &options.copying)?;
         let written = |form: &&ModelForm| model_path(folder, **form).is_file();
         let fingerprint = match ModelForm::ALL.iter().find(written) {
             Some(form) => update_fingerprint(folder, *form, options)?,
             None => FingerprintOutcome::Kept,
         };
-        // Sets the folder's permissions last, since they may make it read-only.
-        fs::set_permissions(folder, fs::metadata(from)?.permissions())?;
-        Ok(fingerprint)
+        let permissions = fs::metadata(from)?.permissions();
+        fs::set_permissions(folder, removable(&permissions))?;
+        pending.push((PathBuf::new(), permissions));
+        Ok((fingerprint, pending))
     };
-    let fingerprint = finish()?;
+    let (fingerprint, pending) = finish()?;
     let _lock = FolderLock::take(&to, &Progress::none())?;
     let temporary = temporary
         .detach(&to)
         .map_err(|error| Error::from(error).in_file(&to))?;
     move_in(temporary, &to, options.force)?;
+    // Makes folders read-only last: before, they may have to be removed.
+    for (folder, permissions) in pending {
+        let folder = to.join(folder);
+        fs::set_permissions(&folder, permissions)
+            .map_err(|error| Error::from(error).in_file(&folder))?;
+    }
     Ok(Rebuilt {
         filled,
         fingerprint,
@@ -252,10 +259,17 @@ fn stranded(error: &io::Error, kept: &Path) -> Error {
 /// Removes the folder `old`, whose replacement is now at `to`.
 fn remove_replaced(old: &Path, to: &Path) {
     if warn_unless_synced(to)
-        && let Err(error) = discard(old)
+        && let Err(error) = discard_all(old)
     {
         tracing::warn!("{} was not removed: {error}", old.display());
     }
+}
+
+/// Removes a folder, even if it or its subfolders are read-only.
+fn discard_all(folder: &Path) -> io::Result<()> {
+    // If this fails, removing the folder reports why.
+    let _ = make_removable(folder);
+    discard(folder)
 }
 
 /// Swaps two folders atomically.
@@ -292,7 +306,7 @@ fn recover(to: &Path) -> Result<()> {
         let recovered = if fs::symlink_metadata(to).is_err() {
             fs::rename(&aside, to)
         } else {
-            discard(&aside)
+            discard_all(&aside)
         };
         recovered.map_err(|error| Error::from(error).in_file(&aside))?;
     }
@@ -502,6 +516,36 @@ mod tests {
         rebuild_while(&from, &to, true, || {}).unwrap();
         assert_eq!(model(&to), b"new");
         assert_eq!(names(folder.path()), ["from", "to"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn subfolders_become_read_only_when_nothing_has_to_be_removed_anymore() {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let (folder, from, to) = model_and_target();
+        fs::create_dir_all(from.join("deep/er")).unwrap();
+        for name in ["deep/er", "deep", ""] {
+            fs::set_permissions(from.join(name), fs::Permissions::from_mode(0o555)).unwrap();
+        }
+        let copy = folder.path().join("copy");
+        fs::create_dir(&copy).unwrap();
+        copy_folder(&from, &copy, &[], &Default::default()).unwrap();
+        for name in ["deep", "deep/er"] {
+            assert_eq!(mode(&copy.join(name)), 0o755, "{name}");
+        }
+        for _ in 0..2 {
+            rebuild_while(&from, &to, true, || {}).unwrap();
+            for name in ["", "deep", "deep/er"] {
+                assert_eq!(mode(&to.join(name)), 0o555, "{name}");
+            }
+        }
+        make_removable(&to).unwrap();
+        for name in ["", "deep", "deep/er"] {
+            assert_eq!(mode(&to.join(name)), 0o755, "{name}");
+        }
+        make_removable(&from).unwrap();
+        assert_eq!(names(folder.path()), ["copy", "from", "to"]);
     }
 
     #[cfg(unix)]
