@@ -1,6 +1,6 @@
 //! Reading a SavedModel message from any form of model file.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,9 +12,7 @@ use proto_splitter_core::split::Source;
 use proto_splitter_core::{Error, ErrorKind, MessageReader, Result};
 use record_file::ReadAt;
 
-use super::copy::copy_file;
 use super::model_path;
-use super::options::Copying;
 use super::swap::put_aside;
 use crate::SAVED_MODEL;
 use crate::fingerprint::{self, FingerprintError, Hashes, descriptor};
@@ -124,24 +122,6 @@ impl Model {
     /// Returns a reader for the serialized message.
     pub(super) fn data(&self) -> Arc<dyn ReadAt> {
         self.message.clone().into()
-    }
-
-    /// Copies the model file from `path` to `target`. If a `.cpb` has chunks in other files, also
-    /// copies those files to the corresponding paths next to `target`.
-    pub(super) fn copy_files(&self, path: &Path, target: &Path, copying: &Copying) -> Result<()> {
-        copy_file(path, target, copying)?;
-        let Some(file) = self.message.chunked_file() else {
-            return Ok(());
-        };
-        let others = file.paths().iter().skip(1);
-        for (other, named) in others.zip(&file.trailer().metadata().files) {
-            let target = target.with_file_name(&named.path);
-            if let Some(folder) = target.parent() {
-                fs::create_dir_all(folder)?;
-            }
-            copy_file(other, &target, copying)?;
-        }
-        Ok(())
     }
 
     /// Writes the serialized message.

@@ -10,6 +10,7 @@ use proto_splitter_core::view::MessageView;
 use proto_splitter_core::view::size_tree::with_largest;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
+use super::copy::copy_file;
 use super::options::{MAX_PLAIN_SIZE, SaveOptions, TargetForm};
 use super::outcome::{FingerprintOutcome, update_fingerprint};
 use super::rebuild::rebuild_except;
@@ -147,9 +148,14 @@ impl SavedModelDir {
     ) -> Result<()> {
         let target = model_path(folder, form);
         match (self.form(), form) {
-            (from, to) if from == to => {
-                self.model
-                    .copy_files(&self.model_path(), &target, &options.copying)?
+            (ModelForm::Plain, ModelForm::Plain) => {
+                copy_file(&self.model_path(), &target, &options.copying)?;
+            }
+            // A model in chunks is split again, which verifies the checksums of its chunks.
+            (_, ModelForm::Chunked) => {
+                let prefix = folder.join(MODEL_STEM);
+                let split = options.split.clone().force(false).always_chunked(true);
+                SavedModelSplitter.write_with(self.source()?, prefix, &split)?;
             }
             (ModelForm::Chunked, _) => {
                 let prefix = self.path().join(MODEL_STEM);
@@ -160,11 +166,6 @@ impl SavedModelDir {
                     .options(&merging)
                     .merge_to_file(prefix, &target)?;
             }
-            (_, ModelForm::Chunked) => {
-                let prefix = folder.join(MODEL_STEM);
-                let split = options.split.clone().force(false).always_chunked(true);
-                SavedModelSplitter.write_with(self.source()?, prefix, &split)?;
-            }
             _ => {
                 let made_from = MadeFrom::files([self.model_path()]);
                 let mut file = AtomicFile::create(&target, &made_from, false)?;
@@ -174,5 +175,42 @@ impl SavedModelDir {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proto_splitter_core::split::SplitOptions;
+
+    use super::*;
+
+    #[test]
+    fn a_model_in_chunks_is_split_again_as_the_options_say_and_checked() {
+        let model = "../../tests/data/tensorflow/keras_mlp";
+        let dir = SavedModelDir::open(Path::new(env!("CARGO_MANIFEST_DIR")).join(model)).unwrap();
+        let temp = tempfile::tempdir().unwrap();
+        let chunks = |folder: &Path| fs::read(model_path(folder, ModelForm::Chunked)).unwrap();
+        let split = |dir: &SavedModelDir, name: &str, size: u64| -> Result<PathBuf> {
+            let options = SaveOptions::new().split(SplitOptions::new().max_chunk_size(size));
+            let to = temp.path().join(name);
+            dir.save_as_chunked(&to, &options).map(|_| to)
+        };
+        let [one, other] = [5000, 2000].map(|size| split(&dir, &size.to_string(), size).unwrap());
+        let chunked = SavedModelDir::open(&one).unwrap();
+        for (name, size, same) in [("same", 5000, &one), ("smaller", 2000, &other)] {
+            let again = split(&chunked, name, size).unwrap();
+            assert!(chunks(&again) == chunks(same), "{name}");
+        }
+        // Without a fingerprint, nothing else reads the chunks.
+        fs::remove_file(one.join("fingerprint.pb")).unwrap();
+        let mut damaged = chunks(&one);
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 1;
+        fs::write(model_path(&one, ModelForm::Chunked), damaged).unwrap();
+        let chunked = SavedModelDir::open(&one).unwrap();
+        split(&chunked, "damaged", 5000).unwrap_err();
+        assert!(!temp.path().join("damaged").exists());
     }
 }
