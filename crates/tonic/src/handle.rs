@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_transfer::proto::Frame;
+use proto_splitter_transfer::{ReceiveOptions, Receiver};
 use record_file::ReadAt;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -115,7 +116,9 @@ impl Handle {
     /// The errors of [`Receive::message`].
     pub async fn complete(mut self) -> Result<ChunkedFile<Arc<dyn ReadAt>>, Status> {
         let turn = (&mut self.transfer.task).await.map_err(stopped)??;
-        let receiver = self.transfer.slot.take_receiver(turn)?;
+        // No other call has the slot, so nothing uses the receiver that is left in it.
+        let nothing = Receiver::in_memory(&ReceiveOptions::new());
+        let receiver = self.transfer.slot.take_receiver(turn, nothing)?;
         blocking_if(true, move || receiver.into_chunked_file()).await
     }
 }

@@ -123,10 +123,13 @@ impl Inbox {
         };
         let frames = tokio_stream::iter(first).chain(frames);
         let turn = self.receive.drive(frames, &slot, |_| ()).await?;
+        // While the session is kept, a sender that gives up now can resume the transfer, which then
+        // fails here.
+        let receiver = slot.take_receiver(turn, self.receive.in_file())?;
         if let Some(session) = session {
             self.pending().remove(&session);
         }
-        slot.take_receiver(turn)
+        Ok(receiver)
     }
 
     fn pending(&self) -> MutexGuard<'_, HashMap<Bytes, Slot>> {
@@ -152,5 +155,36 @@ impl Inbox {
         let name = Bytes::copy_from_slice(session);
         pending.insert(name, slot.clone());
         slot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_reflect::prost_types::FileDescriptorProto;
+    use proto_splitter_transfer::{ReceiveOptions, SendOptions};
+
+    use super::*;
+    use crate::Outgoing;
+
+    fn outgoing(size: usize) -> Outgoing {
+        let message = FileDescriptorProto {
+            name: Some("n".repeat(size)),
+            ..FileDescriptorProto::default()
+        };
+        let options = SendOptions::new().session(&b"one"[..]);
+        Outgoing::new(&message, &options).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_transfer_that_begins_as_another_of_its_session_ends_has_the_same_limits() {
+        let options = ReceiveOptions::new().max_message_size(100);
+        let inbox = Inbox::new(Receive::new().options(options));
+        // The slot that a later call may find before the session is removed.
+        let slot = inbox.slot(&Bytes::from_static(b"one"));
+        let received = inbox.message::<FileDescriptorProto>(outgoing(10).results());
+        assert_eq!(received.await.unwrap().name().len(), 10);
+        let first = outgoing(1000).next().await.unwrap();
+        let refused = slot.push(slot.take_turn(), first).unwrap_err();
+        assert!(refused.message().contains("more than"), "{refused}");
     }
 }

@@ -43,8 +43,8 @@
 //! and a receiver that writes to a file holds at most 16 frames that haven't been written. Errors
 //! are [`Status`](tonic::Status)es. Their details have the location of the error, which [`detail`]
 //! returns.
-
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(doctest)]

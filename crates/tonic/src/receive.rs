@@ -128,7 +128,7 @@ impl Receive {
     ) -> Result<Receiver, Status> {
         let slot = Slot::new(Receiver::in_memory(&self.options), false);
         let turn = self.drive(frames, &slot, |_| ()).await?;
-        slot.take_receiver(turn)
+        slot.take_receiver(turn, Receiver::in_memory(&self.options))
     }
 
     /// Receives a message into a file, and returns the file's size in bytes. The file is written
@@ -153,7 +153,7 @@ impl Receive {
         }
         let slot = Slot::new(self.in_file(), true);
         let turn = self.drive(frames, &slot, |_| ()).await?;
-        let receiver = slot.take_receiver(turn)?;
+        let receiver = slot.take_receiver(turn, self.in_file())?;
         blocking_if(true, move || receiver.write_file(target, force)).await
     }
 

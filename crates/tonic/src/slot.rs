@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use proto_splitter_transfer::Receiver;
 use proto_splitter_transfer::proto::{Frame, ResumeToken};
-use proto_splitter_transfer::{ReceiveOptions, Receiver};
 use tonic::Status;
 
 use crate::status::status;
@@ -95,14 +95,12 @@ impl Slot {
     }
 
     /// Removes the receiver from the slot at the end of the transfer with the number `turn`, and
-    /// leaves an empty receiver. The slot isn't consumed, since an earlier call may still hold a
-    /// clone of it. For example, the earlier call may be waiting for its next frame, because it
-    /// hasn't noticed that its connection broke.
-    pub(crate) fn take_receiver(&self, turn: u64) -> Result<Receiver, Status> {
-        self.in_turn(turn, |receiver| {
-            let nothing = Receiver::in_memory(&ReceiveOptions::new());
-            std::mem::replace(receiver, nothing)
-        })
+    /// leaves the receiver `next`. The slot isn't consumed, since another call may hold a clone of
+    /// it. For example, an earlier call may be waiting for its next frame, because it hasn't noticed
+    /// that its connection broke. A later call may be about to begin a transfer, so `next` must have
+    /// the same limits.
+    pub(crate) fn take_receiver(&self, turn: u64, next: Receiver) -> Result<Receiver, Status> {
+        self.in_turn(turn, |receiver| std::mem::replace(receiver, next))
     }
 }
 
