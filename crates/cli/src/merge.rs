@@ -77,7 +77,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         input
     };
     if let Some(path) = &parts.plan_only {
-        let plan = plan(args, &input)?;
+        let plan = || plan(args, &input);
         return parts::write_plan(plan, path, args.json, output);
     }
     if input.is_special() {

@@ -86,15 +86,17 @@ pub(crate) fn plan_verify(
     plan.map_err(|error| Failure::of(input.file(), &error))
 }
 
-/// Writes a plan to a file, and prints a report about it.
+/// Makes a plan, writes it to a file, and prints a report about it. Fails before planning if the
+/// file is there and isn't a plan, since planning a merge takes space on the disk.
 pub(crate) fn write_plan(
-    plan: PartsPlan,
+    plan: impl FnOnce() -> Result<PartsPlan, Failure>,
     path: &Path,
     json: bool,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
     let options = PartOptions::new().objects(remote::stores());
-    let report = PlanFile::write(path, plan, &options)?.report();
+    PlanFile::check_place(path, &options)?;
+    let report = PlanFile::write(path, plan()?, &options)?.report();
     output.report(json, &report, |report, _| planned_text(report))?;
     if report.verb == "split" && report.parts > DEFAULT_MAX_FILES {
         let parts = report.parts;

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         }
     };
     if let Some(path) = &parts.plan_only {
-        return parts::write_plan(job.plan(args)?, path, args.json, output);
+        return parts::write_plan(|| job.plan(args), path, args.json, output);
     }
     let report = if args.dry_run {
         job.dry_run(args)?

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let original = original(args, output)?;
     output.reads(original.iter().flat_map(|original| original.files()))?;
     if let Some(path) = &parts.plan_only {
-        let plan = plan(args, &input)?;
+        let plan = || plan(args, &input);
         return parts::write_plan(plan, path, args.json, output);
     }
     let options = VerifyOptions::new()

@@ -57,21 +57,32 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
+    /// Fails if a plan can't be written to `path`, since this would replace something else. Planning
+    /// a merge creates a file of the size of the message, so this is best called before.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::AlreadyExists`] if the file or object exists and isn't a plan; any error from
+    /// reading it.
+    pub fn check_place(path: impl AsRef<Path>, options: &PartOptions) -> Result<()> {
+        let parse = |bytes: Vec<u8>| PartsPlan::from_bytes(bytes).map(drop);
+        check_replaces(path.as_ref(), ("a plan", parse), options)
+    }
+
     /// Writes a plan to a file or object, and replaces an existing plan. The new plan rejects the
     /// reports of the old plan, which have a different id.
     ///
     /// # Errors
     ///
-    /// The errors of [`PartsPlan::write`], and any error from the store;
-    /// [`ErrorKind::AlreadyExists`] if the file or object exists and isn't a plan.
+    /// The errors of [`PartsPlan::write`] and [`check_place`](Self::check_place), and any error from
+    /// the store.
     pub fn write(
         path: impl Into<PathBuf>,
         plan: PartsPlan,
         options: &PartOptions,
     ) -> Result<PlanFile> {
         let path = path.into();
-        let parse = |bytes: Vec<u8>| PartsPlan::from_bytes(bytes).map(drop);
-        check_replaces(&path, ("a plan", parse), options)?;
+        PlanFile::check_place(&path, options)?;
         match found(&path, options.objects.as_ref())? {
             Some((name, objects)) => put(name, &**objects, &plan.to_bytes())?,
             None => {

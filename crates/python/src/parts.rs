@@ -35,6 +35,7 @@ fn planned(
     run(py, None, &[], |progress| {
         hide_secrets([place]);
         let options = PartOptions::new().objects(object_stores());
+        PlanFile::check_place(place, &options)?;
         Ok(PlanFile::write(place, plan(progress)?, &options)?.report())
     })
 }

@@ -23,7 +23,10 @@ fn a_plan_replaces_nothing_but_a_plan_and_a_report_nothing_but_a_report() {
         .unwrap();
     let running = PartOptions::new();
     let write = |name: &str| PlanFile::write(folder.path(name), verification(&folder), &running);
+    let check = |name: &str| PlanFile::check_place(folder.path(name), &running);
+    check("plan").unwrap();
     write("plan").unwrap();
+    check("plan").unwrap();
     let file = write("plan").unwrap();
     let report = folder.path("report");
     for _ in 0..2 {
@@ -33,8 +36,10 @@ fn a_plan_replaces_nothing_but_a_plan_and_a_report_nothing_but_a_report() {
     let content = |name: &str| fs::read(folder.path(name)).unwrap();
     for name in ["m.cpb", "source.pb", "report"] {
         let before = content(name);
-        let error = write(name).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+        for refused in [check(name), write(name).map(drop)] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+        }
         assert!(content(name) == before, "{name}");
     }
     for name in ["m.cpb", "source.pb", "plan"] {
