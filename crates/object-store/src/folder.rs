@@ -121,13 +121,11 @@ impl Folder {
     /// remain.
     pub fn download(&self, target: &Path, progress: &Progress) -> Result<Vec<Item>> {
         let items = self.list()?;
-        let meter = progress.meter(items.iter().map(|item| item.size).sum());
+        let meter = progress.meter(total(&items));
         threads::map(AT_ONCE, items.len(), |at| {
             let item = &items[at];
             let file = target.join(&item.name);
-            if let Some(folder) = file.parent() {
-                fs::create_dir_all(folder)?;
-            }
+            make_folder_of(&file)?;
             let location = self.location.inside(&item.name);
             download(&location, &file, &meter)
         })?;
@@ -145,9 +143,7 @@ impl Folder {
         target: &Path,
         progress: &Progress,
     ) -> Result<()> {
-        if let Some(folder) = target.parent() {
-            fs::create_dir_all(folder)?;
-        }
+        make_folder_of(target)?;
         match ObjectReader::open(location, &ObjectReadOptions::new()) {
             Ok(reader) => {
                 let meter = progress.meter(reader.size()?);
@@ -176,7 +172,7 @@ impl Folder {
         progress: &Progress,
     ) -> Result<Vec<Item>> {
         let items = files_in(source)?;
-        let meter = progress.meter(items.iter().map(|item| item.size).sum());
+        let meter = progress.meter(total(&items));
         let (late, early): (Vec<_>, Vec<_>) =
             items.iter().cloned().partition(|item| last(&item.name));
         for items in [early, late] {
@@ -191,6 +187,12 @@ impl Folder {
     }
 }
 
+/// Returns the total size of the items, in bytes. The sizes in a listing may be false.
+fn total(items: &[Item]) -> u64 {
+    let sizes = items.iter().map(|item| item.size);
+    sizes.fold(0, u64::saturating_add)
+}
+
 /// Copies an object to a new file with several requests.
 fn download(location: &ObjectLocation, target: &Path, meter: &Meter) -> Result<()> {
     let reader = ObjectReader::open(location, &ObjectReadOptions::new())?;
@@ -202,6 +204,7 @@ fn copy_down(reader: &ObjectReader, target: &Path, meter: &Meter) -> Result<()> 
     let size = reader.size()?;
     let whole = 0..size;
     reader.prefetch(std::slice::from_ref(&whole));
+    let full = |error: io::Error| Error::from(error).in_file(target);
     create(target, |file| {
         let mut buffer = vec![0; COPY_LEN];
         let mut at = 0;
@@ -211,7 +214,7 @@ fn copy_down(reader: &ObjectReader, target: &Path, meter: &Meter) -> Result<()> 
                 let message = format!("{location}: the object ends after {at} of {size} bytes");
                 return Err(Error::new(ErrorKind::Io, message));
             }
-            file.write_all(&buffer[..n])?;
+            file.write_all(&buffer[..n]).map_err(full)?;
             meter.advance(n as u64)?;
             at += n as u64;
         }
@@ -231,10 +234,11 @@ fn copy_whole(location: &ObjectLocation, target: &Path, progress: &Progress) -> 
     let size = Some(got.meta.size).filter(|&size| size != UNKNOWN_SIZE);
     let meter = size.map(|size| progress.meter(size));
     let mut pieces = got.into_stream();
+    let full = |error: io::Error| Error::from(error).in_file(target);
     create(target, |file| {
         let mut copied = 0;
         while let Some(piece) = runtime::wait(pieces.try_next())?.map_err(|error| failed(&error))? {
-            file.write_all(&piece)?;
+            file.write_all(&piece).map_err(full)?;
             match &meter {
                 Some(meter) => meter.advance(piece.len() as u64)?,
                 None => progress.check()?,
@@ -252,6 +256,12 @@ fn copy_whole(location: &ObjectLocation, target: &Path, progress: &Progress) -> 
         let message = format!("{location}: the object ends after {copied} of {size} bytes");
         Err(Error::new(ErrorKind::Io, message))
     })
+}
+
+/// Creates the folder of a file, if needed.
+fn make_folder_of(file: &Path) -> Result<()> {
+    let folder = file.parent().unwrap_or(file);
+    fs::create_dir_all(folder).map_err(|error| Error::from(error).in_file(folder))
 }
 
 /// Creates a file, and calls `write` to write its content. Removes the file if this fails.

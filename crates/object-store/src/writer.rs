@@ -256,11 +256,10 @@ impl Drop for ObjectWriter {
             let aborted = runtime::wait(upload.abort());
             let failure = match &aborted {
                 Ok(Ok(())) => return,
-                Ok(Err(error)) => error.to_string(),
-                Err(error) => error.to_string(),
+                Ok(Err(error)) => Failure::of(&self.name, error).message,
+                Err(error) => format!("{}: {error}", self.name),
             };
-            let name = &self.name;
-            tracing::warn!("{name}: the upload couldn't be aborted: {failure}");
+            tracing::warn!("the upload couldn't be aborted: {failure}");
         }
     }
 }

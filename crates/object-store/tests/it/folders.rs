@@ -104,6 +104,19 @@ fn a_copy_from_a_server_without_ranges_that_is_cancelled_leaves_no_file() {
 }
 
 #[test]
+fn a_copy_to_a_folder_that_can_not_be_made_names_it() {
+    let server = Server::start();
+    server.put("object", vec![7; 10]);
+    let there = tempfile::tempdir().unwrap();
+    let file = there.path().join("file");
+    fs::write(&file, "").unwrap();
+    let location = ObjectLocation::parse(&server.url("object")).unwrap();
+    let copied = Folder::download_one(&location, &file.join("copy"), &Progress::none());
+    let error = copied.unwrap_err().to_string();
+    assert!(error.starts_with(file.to_str().unwrap()), "{error}");
+}
+
+#[test]
 fn a_server_without_ranges_and_lengths_sends_the_object_in_one_piece() {
     let server = Server::start();
     server.ignore_ranges();
