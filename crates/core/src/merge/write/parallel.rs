@@ -8,9 +8,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use record_file::PositionReader;
+use record_file::{PositionReader, ReadAt};
 
 use super::jobs::{Job, Jobs, Piece};
+use super::unpacked_chunks::UnpackedChunks;
 use super::whole_chunks::{WholeChunk, WholeChunks};
 use super::whole_sum::WholeSum;
 use crate::error::MessageOffset;
@@ -458,22 +459,7 @@ fn copy<S: ChunkStore + ?Sized, P: Place>(
     filling.meter.check()?;
     let chunk = job.chunk;
     if let Some(source) = store.at_random(chunk) {
-        for piece in &mut job.pieces {
-            filling.expect(None);
-            let (start, len) = (piece.range.start, piece.range.end - piece.range.start);
-            let filled = if piece.is_extent {
-                let mut read = |buffer: &mut [u8]| Ok(source.read_exact_at(start, buffer)?);
-                piece.place.fill_whole(&mut read, len, filling)
-            } else {
-                let mut source = PositionReader::new(source);
-                source.seek(SeekFrom::Start(start))?;
-                let filled = piece.place.fill(&mut source, len, filling);
-                filled.map_err(Error::from)
-            };
-            filled.map_err(|error| error.at_offset(start))?;
-            found.push((piece.segment, filling.crc32c));
-        }
-        return Ok(());
+        return copy_at_random((source, 0), job.pieces, found, filling);
     }
     let whole = 0..store.size(chunk);
     let known = store.checked_crc32c(chunk);
@@ -487,33 +473,64 @@ fn copy<S: ChunkStore + ?Sized, P: Place>(
         found.push((piece.segment, filling.crc32c));
         return Ok(());
     }
-    let mut stream = store.stream(chunk)?;
-    let mut position = 0;
-    for Piece {
-        segment,
-        range,
-        mut place,
-        ..
-    } in job.pieces
-    {
-        if range.start < position {
-            // A chunk that is used twice is read again from its beginning.
-            io::copy(&mut stream, &mut io::sink())?;
-            stream = store.stream(chunk)?;
-            position = 0;
+    let mut unpacked = UnpackedChunks::default();
+    let mut left = job.pieces;
+    while !left.is_empty() {
+        if let Some((file, at)) = unpacked.instead_of_opening(store, chunk, whole.end)? {
+            return copy_at_random((file, at), left, found, filling);
         }
-        let gap = range.start - position;
-        if io::copy(&mut stream.by_ref().take(gap), &mut io::sink())? != gap {
-            return Err(shorter());
+        let mut stream = store.stream(chunk)?;
+        let mut position = 0;
+        // The pieces of a chunk that is used more than once overlap. Those that begin before the
+        // end of another wait until the chunk is read again.
+        let mut again = Vec::new();
+        for mut piece in left {
+            let range = &piece.range;
+            if range.start < position {
+                again.push(piece);
+                continue;
+            }
+            let gap = range.start - position;
+            if io::copy(&mut stream.by_ref().take(gap), &mut io::sink())? != gap {
+                return Err(shorter());
+            }
+            filling.expect(known.filter(|_| *range == whole));
+            let filled = piece
+                .place
+                .fill(&mut stream, range.end - range.start, filling);
+            filled.map_err(read_error)?;
+            found.push((piece.segment, filling.crc32c));
+            position = range.end;
         }
-        filling.expect(known.filter(|_| range == whole));
-        let filled = place.fill(&mut stream, range.end - range.start, filling);
-        filled.map_err(read_error)?;
-        found.push((segment, filling.crc32c));
-        position = range.end;
+        // Reads to the end, so that the chunk is checked.
+        io::copy(&mut stream, &mut io::sink())?;
+        left = again;
     }
-    // Reads to the end, so that the chunk is checked.
-    io::copy(&mut stream, &mut io::sink())?;
+    Ok(())
+}
+
+/// Copies the pieces of a chunk that starts at an offset of `source`.
+fn copy_at_random<R: ReadAt + ?Sized, P: Place>(
+    (source, at): (&R, u64),
+    pieces: Vec<Piece<P>>,
+    found: &mut Vec<(usize, u32)>,
+    filling: &mut Filling<'_>,
+) -> Result<()> {
+    for mut piece in pieces {
+        filling.expect(None);
+        let (start, len) = (piece.range.start, piece.range.end - piece.range.start);
+        let filled = if piece.is_extent {
+            let mut read = |buffer: &mut [u8]| Ok(source.read_exact_at(at + start, buffer)?);
+            piece.place.fill_whole(&mut read, len, filling)
+        } else {
+            let mut source = PositionReader::new(source);
+            source.seek(SeekFrom::Start(at + start))?;
+            let filled = piece.place.fill(&mut source, len, filling);
+            filled.map_err(Error::from)
+        };
+        filled.map_err(|error| error.at_offset(start))?;
+        found.push((piece.segment, filling.crc32c));
+    }
     Ok(())
 }
 
@@ -542,4 +559,30 @@ pub(in crate::merge) fn combined(
     })?;
     let parts = parts.into_iter();
     Ok(parts.fold(0, |crc, (next, len)| combine(crc, next, len)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_store::Store;
+    use super::*;
+    use crate::progress::Progress;
+
+    #[test]
+    fn a_chunk_that_several_places_use_is_read_a_few_times() {
+        let store = Store::new(10_000);
+        for uses in [1, 2, 3, 50] {
+            let before = store.opened();
+            let parts = store.chunk.chunks(100).enumerate();
+            let ranges = parts.map(|(at, part)| (0, at * 100..at * 100 + part.len()));
+            let plan = store.plan(ranges.flat_map(|range| vec![range; uses]));
+            let mut merged = vec![0; uses * store.chunk.len()];
+            let meter = Progress::default().meter(plan.total_len());
+            let crc32c = fill(&plan, &store, &mut merged, NonZeroUsize::MIN, &meter).unwrap();
+            let parts = store.chunk.chunks(100);
+            let expected: Vec<&[u8]> = parts.flat_map(|part| vec![part; uses]).collect();
+            assert!(merged == expected.concat());
+            assert_eq!(crc32c, crc32c::crc32c(&merged));
+            assert!(store.opened() - before <= uses.min(3), "{uses} uses");
+        }
+    }
 }
