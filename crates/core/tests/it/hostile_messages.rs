@@ -2,7 +2,7 @@
 //! equal.
 
 use crate::merge_support::schema::{descriptor, pool_of};
-use crate::merge_support::{cat, group, int, len, path};
+use crate::merge_support::{Chunked, cat, group, int, len, path};
 use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
 use prost_reflect::prost_types::{
     DescriptorProto, FieldDescriptorProto, FileDescriptorProto, OneofDescriptorProto,
@@ -150,6 +150,27 @@ fn tensors_in_a_oneof_with_many_members_are_listed_at_once() {
     let [all, _] = replaced();
     let view = MessageView::of_plain(&all, options).unwrap();
     assert_eq!(tensors_in(&view, &[&GROUPS]).unwrap().len(), 1);
+}
+
+#[test]
+fn many_chunks_in_the_members_of_a_oneof_are_merged_at_once() {
+    const MEMBERS: usize = 5000;
+    let numbers = 1..=u32::try_from(MEMBERS).unwrap();
+    // Each member occurs many times, and is then set by a chunk, in ascending order. Since each
+    // clears the others, none of the chunks is merged into an occurrence.
+    let every = |value: &[u8]| -> Vec<u8> {
+        let fields = numbers.clone().map(|number| len(number, value));
+        fields.collect::<Vec<_>>().concat()
+    };
+    let base = every(&int(1, 1)).repeat(50);
+    let chunk = int(1, 2);
+    let mut chunked = Chunked::unmarked().base(base.clone());
+    for number in numbers.clone() {
+        chunked = chunked.message(&number.to_string(), chunk.clone());
+    }
+    let options = ReadOptions::new().descriptor(one_of(MEMBERS));
+    let merged = chunked.merge_with(&options).unwrap();
+    assert!(merged == [base, every(&chunk)].concat());
 }
 
 #[test]

@@ -118,11 +118,11 @@ fn planned<S: ChunkStore + ?Sized>(
         kinds,
         marked,
     } = layout;
-    let types = match &options.descriptor {
+    let mut types = match &options.descriptor {
         Some(descriptor) if !marked => node_types::resolve(tree, kinds, descriptor)?,
         _ => NodeTypes::default(),
     };
-    let states = node_state::states(layout, &types)?;
+    let states = node_state::states(layout, &mut types)?;
     let mut segments = SegmentList::default();
     let root = segments.new_message();
     let mut planner = Planner {

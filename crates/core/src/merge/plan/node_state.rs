@@ -2,14 +2,14 @@
 //! pieces on the wire.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::mem::{self, discriminant};
 use std::ops::Range;
 use std::rc::Rc;
 
 use super::layout::Layout;
 use super::map_keys::MapKeys;
-use super::node_types::NodeTypes;
+use super::node_types::{NodeTypes, Oneofs};
 use super::segment_list::{Frame, Pos, UseId};
 use crate::container::{ChunkKind, ChunkTree, NodeId};
 use crate::path::Select;
@@ -209,6 +209,11 @@ impl LastFields {
         self.slot(number).map(|slot| &self.slots[slot].2)
     }
 
+    /// Returns the numbers of the fields.
+    pub(in crate::merge) fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.slots.iter().map(|slot| slot.0)
+    }
+
     /// Returns the field that occurs last among the fields with this number or a lower one. Call
     /// this only after all fields have been seen.
     pub(in crate::merge) fn last_up_to(&mut self, number: u32) -> Option<&Occurrence> {
@@ -312,16 +317,20 @@ struct Found {
 /// The state of a message into which chunks or fields may be inserted.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct Content {
-    /// True if paths lead to members of oneofs. Such a member is replaced by a later member of the
-    /// same oneof.
-    pub(in crate::merge) has_oneofs: bool,
+    /// The oneofs of the message's type if paths lead to members of oneofs, otherwise `None`. Such
+    /// a member is replaced by a later member of the same oneof.
+    pub(in crate::merge) oneofs: Option<Rc<Oneofs>>,
+    /// Number of the last member found of each oneof, by the index of the oneof; only if paths lead
+    /// to members of oneofs.
+    pub(in crate::merge) last_members: BTreeMap<usize, u32>,
     pub(in crate::merge) fields: LastFields,
     /// Start of the message's content; `None` if no piece of it was found.
     pub(in crate::merge) begin: Option<Pos>,
     /// End of the message's content so far; `None` if no piece of it was found.
     pub(in crate::merge) end: Option<Pos>,
-    /// Numbers of the fields that were inserted into the message.
-    pub(in crate::merge) placed: BTreeSet<u32>,
+    /// Highest number of the members of each oneof that are in the message, by the index of the
+    /// oneof; `None` until a field is inserted into the message.
+    pub(in crate::merge) highest_members: Option<BTreeMap<usize, u32>>,
     /// True if all later insertions go to the end.
     pub(in crate::merge) at_end: bool,
 }
@@ -394,7 +403,10 @@ impl NodeState {
 }
 
 /// Creates the states of all nodes, each with the fields that lead to its children.
-pub(in crate::merge) fn states(layout: Layout<'_>, types: &NodeTypes) -> Result<Vec<NodeState>> {
+pub(in crate::merge) fn states(
+    layout: Layout<'_>,
+    types: &mut NodeTypes,
+) -> Result<Vec<NodeState>> {
     let Layout { tree, kinds, .. } = layout;
     let mut states = Vec::with_capacity(tree.len());
     for id in tree.ids() {
@@ -404,10 +416,10 @@ pub(in crate::merge) fn states(layout: Layout<'_>, types: &NodeTypes) -> Result<
         // Nothing is inserted into scalar values. In marked files, only slices are inserted among
         // fields, since placeholders determine the places of all other chunks.
         let filled = spliced || (!layout.marked && !children.is_empty());
-        let has_oneofs = children.iter().any(|&id| !types.of(id).oneof.is_empty());
+        let has_oneofs = children.iter().any(|&id| types.of(id).in_oneof);
         let content = (filled || id == NodeId::ROOT).then(|| {
             Box::new(Content {
-                has_oneofs,
+                oneofs: has_oneofs.then(|| types.oneofs(id)).flatten(),
                 ..Content::default()
             })
         });

@@ -1,5 +1,8 @@
 //! The types of the messages and values at the nodes of a chunk tree.
 
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use prost_reflect::{Kind, MessageDescriptor};
 
 use crate::container::{ChunkKind, ChunkTree, NodeId};
@@ -15,9 +18,42 @@ pub(in crate::merge) struct NodeType {
     pub(in crate::merge) kind: Option<TargetKind>,
     /// Encoding of the map's keys; `None` if the node isn't the value of a map entry.
     pub(in crate::merge) key: Option<KeyCodec>,
-    /// Number and wire type of every member of the oneof that contains the node's field, including
-    /// that field; empty without a oneof.
-    pub(in crate::merge) oneof: Vec<(u32, WireType)>,
+    /// True if the node's field is a member of a oneof.
+    pub(in crate::merge) in_oneof: bool,
+}
+
+/// The oneofs of a message type, except those that stand for optional fields.
+#[derive(Debug)]
+pub(in crate::merge) struct Oneofs {
+    /// The members of all oneofs, in ascending order of their numbers: the number, the wire type,
+    /// and the index of the oneof.
+    members: Vec<(u32, WireType, usize)>,
+}
+
+impl Oneofs {
+    fn new(message: &MessageDescriptor) -> Self {
+        let mut members = Vec::new();
+        for (at, oneof) in message.oneofs().enumerate() {
+            if !oneof.is_synthetic() {
+                members.extend(oneof.fields().map(|member| {
+                    let wire = wire_type(&member.kind(), member.is_group());
+                    (member.number(), wire, at)
+                }));
+            }
+        }
+        members.sort_unstable_by_key(|&(number, ..)| number);
+        Oneofs { members }
+    }
+
+    /// Returns the index of the oneof that contains the field with this number, and the field's
+    /// wire type; `None` if no oneof contains it.
+    pub(in crate::merge) fn of(&self, number: u32) -> Option<(usize, WireType)> {
+        let at = self
+            .members
+            .binary_search_by_key(&number, |&(number, ..)| number);
+        let (_, wire, oneof) = self.members[at.ok()?];
+        Some((oneof, wire))
+    }
 }
 
 /// The types of all nodes in the tree.
@@ -25,6 +61,9 @@ pub(in crate::merge) struct NodeType {
 pub(in crate::merge) struct NodeTypes {
     /// Types by node; empty if the message's type is unknown or irrelevant.
     types: Vec<NodeType>,
+    /// The oneofs by the full name of the message type, shared by all messages of that type, since
+    /// many paths can lead into one large oneof.
+    oneofs: HashMap<String, Rc<Oneofs>>,
 }
 
 static UNKNOWN: NodeType = NodeType::UNKNOWN;
@@ -33,13 +72,26 @@ impl NodeTypes {
     pub(in crate::merge) fn of(&self, node: NodeId) -> &NodeType {
         self.types.get(node.index()).unwrap_or(&UNKNOWN)
     }
+
+    /// Returns the oneofs of the message at a node; `None` if the message's type is unknown.
+    pub(in crate::merge) fn oneofs(&mut self, node: NodeId) -> Option<Rc<Oneofs>> {
+        let kind = self.types.get(node.index())?.kind.as_ref();
+        let message = kind.and_then(TargetKind::message)?;
+        if let Some(known) = self.oneofs.get(message.full_name()) {
+            return Some(Rc::clone(known));
+        }
+        let oneofs = Rc::new(Oneofs::new(message));
+        let name = message.full_name().to_owned();
+        self.oneofs.insert(name, Rc::clone(&oneofs));
+        Some(oneofs)
+    }
 }
 
 impl NodeType {
     const UNKNOWN: NodeType = NodeType {
         kind: None,
         key: None,
-        oneof: Vec::new(),
+        in_oneof: false,
     };
 
     /// Returns true if a field with this wire type can be the value at the node. Fields with other
@@ -64,7 +116,7 @@ pub(in crate::merge) fn resolve(
             None => Ok(NodeType {
                 kind: Some(TargetKind::Message(root.clone())),
                 key: None,
-                oneof: Vec::new(),
+                in_oneof: false,
             }),
             Some((above, step)) => resolve_step(&types[above.index()], step),
         };
@@ -77,7 +129,10 @@ pub(in crate::merge) fn resolve(
         });
         types.push(resolved.map_err(|error| error.at_path(tree.show(id, Some(root))))?);
     }
-    Ok(NodeTypes { types })
+    Ok(NodeTypes {
+        types,
+        oneofs: HashMap::new(),
+    })
 }
 
 fn resolve_step(above: &NodeType, step: &Step) -> Result<NodeType> {
@@ -108,16 +163,10 @@ fn resolve_step(above: &NodeType, step: &Step) -> Result<NodeType> {
         }
         _ => {}
     }
-    let shared = field.oneof().filter(|oneof| !oneof.is_synthetic());
-    let members = shared.iter().flat_map(|oneof| oneof.fields());
-    let oneof = members.map(|member| {
-        let wire = wire_type(&member.kind(), member.is_group());
-        (member.number(), wire)
-    });
     Ok(NodeType {
         kind: Some(target.kind),
         key: key_codec(&field),
-        oneof: oneof.collect(),
+        in_oneof: field.oneof().is_some_and(|oneof| !oneof.is_synthetic()),
     })
 }
 

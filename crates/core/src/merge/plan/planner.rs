@@ -4,7 +4,7 @@ use std::mem;
 
 use prost_reflect::MessageDescriptor;
 
-use super::node_state::{LastFields, NodeState, Occurrence, TargetValues};
+use super::node_state::{LastFields, NodeState, Occurrence};
 use super::node_types::NodeTypes;
 use super::segment_list::{SegmentList, UseId};
 use crate::container::{ChunkKind, ChunkRef, ChunkTree, NodeId};
@@ -68,20 +68,26 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         }
     }
 
-    /// Resets the state of the oneof members that `field` clears. `field` is in the message at
+    /// Resets the state of the oneof member that `field` clears. `field` is in the message at
     /// `node`, and the type of this message determines the oneofs.
-    pub(in crate::merge) fn end_others(&mut self, node: NodeId, field: &Field) {
-        let children = self.tree.children(node);
-        let met = (field.number.0, field.wire_type);
-        for at in 0..self.states[node.index()].wants.len() {
-            let want = &self.states[node.index()].wants[at];
-            if let TargetValues::Single = want.wanted
-                && want.number != field.number.0
-                && let [child] = *want.among(children)
-                && self.types.of(child).oneof.contains(&met)
-            {
-                self.forget(child);
-            }
+    pub(in crate::merge) fn end_other(&mut self, node: NodeId, field: &Field) {
+        let number = field.number.0;
+        if let Some(content) = &mut self.states[node.index()].content
+            && let Some(oneofs) = &content.oneofs
+            && let Some((oneof, wire)) = oneofs.of(number)
+            && wire == field.wire_type
+            && let Some(last) = content.last_members.insert(oneof, number)
+            && last != number
+        {
+            self.end_member(node, last);
+        }
+    }
+
+    /// Resets the state of the member of a oneof with this number, if a path leads to it.
+    pub(in crate::merge) fn end_member(&mut self, node: NodeId, number: u32) {
+        let want = self.states[node.index()].want(FieldNumber(number));
+        if let Some(&[child]) = want.map(|want| want.among(self.tree.children(node))) {
+            self.forget(child);
         }
     }
 
@@ -108,6 +114,7 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
                 content.begin = None;
                 content.end = None;
                 content.fields = LastFields::default();
+                content.last_members.clear();
             }
             if !counts {
                 state.empties = 0;

@@ -5,6 +5,8 @@
 //! bytes of two messages merges them; if the type is known, fields are put in ascending order, as
 //! serializers write them, unless that would change the message.
 
+use std::collections::BTreeMap;
+
 use prost_reflect::Kind;
 
 use super::node_state::{Occurrence, TargetValues};
@@ -17,7 +19,7 @@ use super::walk::Role;
 use crate::container::{ChunkKind, NodeId};
 use crate::merge::read::chunk_store::ChunkStore;
 use crate::merge::read::first_field::short_bytes;
-use crate::path::{FieldRef, MapKey, Select, Step, TargetKind};
+use crate::path::{MapKey, Select, Step, TargetKind};
 use crate::wire::{FieldNumber, WireType};
 use crate::{Error, ErrorKind, Result};
 
@@ -60,7 +62,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             let Some(end) = state.end.clone() else {
                 return Ok(());
             };
-            if state.fields.is_empty() && state.placed.is_empty() && !state.at_end {
+            if state.fields.is_empty() && state.highest_members.is_none() && !state.at_end {
                 self.fill(node, c.chunk, &end, has_children || at + 1 < chunks.len())?;
                 continue;
             }
@@ -87,7 +89,6 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             for run in runs.runs {
                 let (at, rank) = self.place(node, run.number);
                 self.segments.insert(&at, rank, Part::Splice(run.part));
-                self.mark_placed(node, run.number);
             }
         }
         Ok(())
@@ -102,18 +103,13 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
     }
 
-    fn mark_placed(&mut self, node: NodeId, number: u32) {
-        if let Some(content) = &mut self.state(node).content {
-            content.placed.insert(number);
-        }
-    }
-
     /// Returns the position and rank at which to insert another occurrence of a field into the
     /// message at `node`: after the existing occurrences or, if there are none, after the last
     /// field with a lower number. A member of a oneof goes after all other members, which it
     /// clears.
     fn place(&mut self, node: NodeId, number: u32) -> (Pos, u32) {
-        let content = self.states[node.index()].content.as_mut();
+        let oneofs = self.types.oneofs(node);
+        let content = self.states[node.index()].content.as_deref_mut();
         let start = content
             .as_ref()
             .and_then(|content| content.begin.clone().or_else(|| content.end.clone()));
@@ -124,22 +120,22 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         if state.at_end {
             return (state.end.clone().unwrap_or(start), LAST_RANK);
         }
-        let kind = self.types.of(node).kind.as_ref();
-        let members = match kind.and_then(TargetKind::message) {
-            Some(descriptor) => oneof_members(descriptor, number),
-            None => Vec::new(),
-        };
-        let present =
-            |member: &u32| state.fields.get(*member).is_some() || state.placed.contains(member);
-        let rank = members
-            .iter()
-            .copied()
-            .filter(present)
-            .fold(number, u32::max);
+        let oneof_of = |number| Some(oneofs.as_ref()?.of(number)?.0);
+        let highest = state.highest_members.get_or_insert_with(|| {
+            let mut highest = BTreeMap::new();
+            for number in state.fields.numbers() {
+                if let Some(oneof) = oneof_of(number) {
+                    raise(&mut highest, oneof, number);
+                }
+            }
+            highest
+        });
+        let oneof = oneof_of(number);
+        let rank = oneof.map_or(number, |oneof| raise(highest, oneof, number));
         let own = state
             .fields
             .get(number)
-            .filter(|_| members.is_empty())
+            .filter(|_| oneof.is_none())
             .map(Occurrence::behind);
         let behind = own.or_else(|| state.fields.last_up_to(rank).map(Occurrence::behind));
         (behind.unwrap_or(start), rank)
@@ -193,7 +189,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         let number = step.field;
         let part = match &step.select {
             Select::Field => {
-                self.end_later(node, step, child);
+                self.end_later(node, number.0);
                 field
             }
             Select::Index(index) => {
@@ -229,25 +225,19 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         };
         let (at, rank) = self.place(node, number.0);
         self.segments.insert(&at, rank, part);
-        self.mark_placed(node, number.0);
         Ok(())
     }
 
-    /// If `step`, which leads to `child`, sets a member of a oneof, resets the state of the members
-    /// that come later in merge order, since setting one member clears the others.
-    fn end_later(&mut self, node: NodeId, step: &Step, child: NodeId) {
-        if self.types.of(child).oneof.is_empty() {
-            return;
-        }
-        let tree = self.tree;
-        let children = tree.children(node);
-        let from = children.partition_point(|&child| tree.step(child) < step);
-        for &sibling in &children[from..] {
-            let later = tree.step(sibling);
-            let oneof = &self.types.of(sibling).oneof;
-            if later != step && oneof.iter().any(|(member, _)| *member == step.field.0) {
-                self.forget(sibling);
-            }
+    /// If the field `number` of the message at `node` is set and is a member of a oneof, resets the
+    /// state of the member that was found, if it comes later in merge order, since setting one
+    /// member clears the others.
+    fn end_later(&mut self, node: NodeId, number: u32) {
+        if let Some(content) = &self.states[node.index()].content
+            && let Some((oneof, _)) = content.oneofs.as_ref().and_then(|all| all.of(number))
+            && let Some(&found) = content.last_members.get(&oneof)
+            && found > number
+        {
+            self.end_member(node, found);
         }
     }
 
@@ -341,11 +331,9 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     }
 }
 
-fn oneof_members(descriptor: &prost_reflect::MessageDescriptor, number: u32) -> Vec<u32> {
-    match FieldRef::by_number(descriptor, number).and_then(|field| field.oneof()) {
-        Some(oneof) if !oneof.is_synthetic() => {
-            oneof.fields().map(|field| field.number()).collect()
-        }
-        _ => Vec::new(),
-    }
+/// Raises the highest number of the members of a oneof to at least `number`, and returns it.
+fn raise(highest: &mut BTreeMap<usize, u32>, oneof: usize, number: u32) -> u32 {
+    let highest = highest.entry(oneof).or_default();
+    *highest = number.max(*highest);
+    *highest
 }

@@ -324,9 +324,9 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         if state
             .content
             .as_ref()
-            .is_some_and(|content| content.has_oneofs)
+            .is_some_and(|content| content.oneofs.is_some())
         {
-            self.planner.end_others(node, &field);
+            self.planner.end_other(node, &field);
         }
         let tree = self.planner.tree;
         let Some(want) = self.planner.states[node.index()].want_mut(field.number) else {
