@@ -235,6 +235,24 @@ impl ComposableSplitter for InEveryValue {
     }
 }
 
+#[test]
+fn longer_keys_than_a_trailer_can_hold_are_refused_when_planned() {
+    // There are few paths, but each contains a long key.
+    let message = |entries: u32| -> Vec<u8> {
+        let key = |at: u32| format!("{at:0>64000}");
+        let entries = (0..entries).map(|at| entry(13, &key(at), len(2, len(8, "cut"))));
+        entries.collect::<Vec<_>>().concat()
+    };
+    let options = SplitOptions::new().profile(Profile::Extended);
+    for (entries, is_refused) in [(500, false), (1100, true)] {
+        let source = Source::from_bytes(message(entries), descriptor());
+        let planned = InEveryValue.plan(source, &options).map(drop);
+        let refused = planned.err().map(|error| error.kind());
+        let expected = is_refused.then_some(ErrorKind::LimitExceeded);
+        assert_eq!(refused, expected, "{entries} entries");
+    }
+}
+
 /// Checks entries from writers that put a value before its key, or omit a default key.
 #[test]
 fn an_entry_whose_value_comes_first_is_merged_again() {

@@ -191,15 +191,20 @@ pub fn draft_trailer(plan: &SplitPlan) -> ChunkMetadata {
     metadata(plan, &vec![unknown; plan.chunks.len()], 0)
 }
 
-/// Returns the maximum size of the trailer in bytes, excluding its list of other files.
-pub(in crate::split) fn most_of_trailer(plan: &SplitPlan) -> u64 {
+/// Returns the planned trailer, with the largest possible values in place of those that are only
+/// known after writing.
+pub(in crate::split) fn largest_trailer(plan: &SplitPlan) -> ChunkMetadata {
     let largest = WrittenInfo {
         file: u32::MAX,
         offset: u64::MAX,
         crc32c: u32::MAX,
     };
-    let infos = vec![largest; plan.chunks.len()];
-    metadata(plan, &infos, 0).encoded_len() as u64
+    metadata(plan, &vec![largest; plan.chunks.len()], 0)
+}
+
+/// Returns the maximum size of the trailer in bytes, excluding its list of other files.
+pub(in crate::split) fn most_of_trailer(plan: &SplitPlan) -> u64 {
+    largest_trailer(plan).encoded_len() as u64
 }
 
 pub(in crate::split) fn chunk_info(chunk: &PlannedChunk, written: &WrittenInfo) -> ChunkInfo {

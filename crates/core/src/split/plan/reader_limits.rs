@@ -3,38 +3,37 @@
 use prost::Message;
 use prost_reflect::MessageDescriptor;
 
-use super::metadata::{WrittenInfo, metadata};
+use super::metadata::largest_trailer;
 use super::split_plan::SplitPlan;
 use crate::container::{
     DEFAULT_MAX_FILES, DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING, DEFAULT_MAX_TRAILER_MEMORY,
     DEFAULT_MAX_TRAILER_SIZE, check_trailer_memory,
 };
-use crate::path::FieldPath;
+use crate::path::{FieldPath, MapKey, Select, Step};
 use crate::proto::ChunkedMessage;
 use crate::split::options::SplitOptions;
 use crate::{Error, ErrorKind, Result};
 
 /// Total number of path steps below which a trailer is within all limits except the depth limit.
+/// Text counts, too: [`STEP_LEN`] bytes as one step.
 const FEW_STEPS: usize = 100_000;
+
+/// Number of bytes of a map's keys, or of the source layout, that count as one step of a path.
+const STEP_LEN: usize = 256;
 
 /// Fails if readers with the default [`Limits`](crate::merge::Limits) would refuse a file that is
 /// written from this plan. Paths may be deeper than the default limit if the options set a larger
 /// [depth limit](SplitOptions::depth_limit).
 pub(super) fn check_reader_limits(plan: &SplitPlan, options: &SplitOptions) -> Result<()> {
-    let mut steps = plan.chunks.len();
+    let mut steps = plan.chunks.len() + plan.source_layout.len() / STEP_LEN;
     for chunk in &plan.chunks {
         check_depth(&chunk.path, &plan.descriptor, options)?;
-        steps += chunk.path.steps().len();
+        steps += chunk.path.steps().iter().map(weight).sum::<usize>();
     }
     if steps < FEW_STEPS && plan.nested.is_empty() {
         return Ok(());
     }
-    let largest = WrittenInfo {
-        file: u32::MAX,
-        offset: u64::MAX,
-        crc32c: u32::MAX,
-    };
-    let trailer = metadata(plan, &vec![largest; plan.chunks.len()], 0);
+    let trailer = largest_trailer(plan);
     let message = trailer
         .extended_message
         .as_ref()
@@ -47,6 +46,14 @@ pub(super) fn check_reader_limits(plan: &SplitPlan, options: &SplitOptions) -> R
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
     check_trailer(&trailer.encode_to_vec(), plan.chunks.len())
+}
+
+/// Returns the number of steps as which a step of a path counts.
+fn weight(step: &Step) -> usize {
+    match &step.select {
+        Select::Key(MapKey::String(key)) => 1 + key.len() / STEP_LEN,
+        _ => 1,
+    }
 }
 
 /// Fails if the path of a chunk is too deep for readers.
