@@ -52,9 +52,7 @@ pub(super) fn plan(
     };
     let (part_ends, upload) = with_plan(trailer, &store, options, |_, plan| {
         let total = plan.total_len();
-        if trailer.is_whole() {
-            check_size(trailer, total)?;
-        }
+        check_size(trailer, total)?;
         let Some((name, objects)) = object else {
             return Ok((ends(plan, parts), None));
         };
@@ -356,9 +354,7 @@ impl Planned {
         });
         let store = self.input.open(options)?;
         let trailer = store.trailer();
-        if trailer.is_whole() {
-            check_size(trailer, self.total())?;
-        }
+        check_size(trailer, self.total())?;
         let mut merged = compared(trailer, self.total(), crc32c)?;
         merged.input = self.input.path().to_owned();
         options.progress.check()?;

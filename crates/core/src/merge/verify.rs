@@ -424,9 +424,7 @@ fn check_merge(
     crcs: &[u32],
     options: &ReadOptions,
 ) -> Result<MergeCheck, Error> {
-    if trailer.is_whole() {
-        check_size(trailer, plan.total_len())?;
-    }
+    check_size(trailer, plan.total_len())?;
     let crc32c = combined(plan, crcs, options.thread_count())?;
     let merged = compared(trailer, plan.total_len(), crc32c)?;
     let source = merged.byte_exact.map(|exact| {

@@ -159,6 +159,29 @@ fn verify_finds_every_problem() {
 }
 
 #[test]
+fn verify_reports_only_the_damage_of_a_part_of_a_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.cpb");
+    let bytes = cpb_with(&sample(), ALONE, |m| {
+        m.byte_exact = true;
+        m.source_size = Some(13);
+    });
+    std::fs::write(&path, &bytes).unwrap();
+    let whole = ChunkedFile::from_source(bytes, &Limits::default()).unwrap();
+    let mut part = whole.trailer().metadata().clone();
+    part.chunks[1].crc32c = Some(5);
+    part.message.as_mut().unwrap().chunked_fields.pop();
+    let file = ChunkedFile::open_with_metadata(&path, part, &Limits::default()).unwrap();
+    let report = file.verify(&ReadOptions::new());
+    let problems: Vec<_> = report.problems().iter().map(ToString::to_string).collect();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(
+        problems[0].starts_with("8: chunk 1: crc32c is"),
+        "{problems:?}"
+    );
+}
+
+#[test]
 fn verify_reads_small_slices_once() {
     let mut chunked = Chunked::marked().base(len(2, "first"));
     for at in 0..50u32 {

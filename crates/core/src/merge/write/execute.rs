@@ -76,9 +76,7 @@ pub(in crate::merge) fn execute<S: ChunkStore + ?Sized>(
     sink: &mut dyn Write,
     options: &ReadOptions,
 ) -> Result<Merged> {
-    if trailer.is_whole() {
-        check_size(trailer, plan.total_len())?;
-    }
+    check_size(trailer, plan.total_len())?;
     let meter = options.progress.meter(plan.total_len());
     let _span = tracing::debug_span!("write", bytes = plan.total_len()).entered();
     let mut sink = CountingWriter::new(sink, &meter);
@@ -100,9 +98,7 @@ pub(in crate::merge) fn execute_to_file<S: ChunkStore + ?Sized>(
     if !parallel::is_worthwhile(plan, threads) {
         return execute(trailer, store, plan, &mut file, options);
     }
-    if trailer.is_whole() {
-        check_size(trailer, plan.total_len())?;
-    }
+    check_size(trailer, plan.total_len())?;
     let meter = options.progress.meter(plan.total_len());
     let _span = tracing::debug_span!("write", bytes = plan.total_len()).entered();
     let crc32c = parallel::write_to_file(plan, store, file, threads, &meter)?;
@@ -118,9 +114,7 @@ pub(crate) fn execute_into<S: ChunkStore + ?Sized>(
     buffer: &mut [u8],
     options: &ReadOptions,
 ) -> Result<Merged> {
-    if trailer.is_whole() {
-        check_size(trailer, plan.total_len())?;
-    }
+    check_size(trailer, plan.total_len())?;
     let meter = options.progress.meter(plan.total_len());
     let threads = options.thread_count();
     let _span = tracing::debug_span!("fill", bytes = plan.total_len()).entered();
@@ -158,7 +152,8 @@ pub fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
 }
 
 /// Fails if the size of the merged message is wrong. It must equal the original message's size, or
-/// be smaller if the original message had overlong lengths.
+/// be smaller if the original message had overlong lengths. Does nothing if the trailer covers only
+/// a part of the message.
 ///
 /// # Errors
 ///
@@ -167,7 +162,7 @@ pub fn check_size(trailer: &Trailer, total: u64) -> Result<()> {
     let Some(source) = trailer
         .metadata()
         .source_size
-        .filter(|_| trailer.is_marked())
+        .filter(|_| trailer.is_marked() && trailer.is_whole())
     else {
         return Ok(());
     };

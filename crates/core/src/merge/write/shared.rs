@@ -103,6 +103,27 @@ mod tests {
     use crate::split::{SizeSplitter, SplitExt, SplitOptions};
 
     #[test]
+    fn the_size_of_a_part_of_a_message_is_not_that_of_the_message() {
+        let file = FileDescriptorProto {
+            name: Some("n".repeat(1000)),
+            package: Some("p".repeat(1000)),
+            ..Default::default()
+        };
+        let options = SplitOptions::new().max_chunk_size(1000);
+        let split = SizeSplitter.split_with(&file, &options).unwrap();
+        assert!(split.metadata.byte_exact);
+        let mut metadata = split.metadata.clone();
+        let message = metadata.message.as_mut().unwrap();
+        message.chunked_fields.pop().unwrap();
+        let trailer = Trailer::from_metadata(metadata, TrailerUse::Part, &Default::default());
+        let options = ReadOptions::new();
+        let pieces = shared_pieces(&trailer.unwrap(), &split.bytes(), |_| None, &options).unwrap();
+        let part = FileDescriptorProto::decode(&pieces.concat()[..]).unwrap();
+        assert_eq!(part.name, file.name);
+        assert_eq!(part.package(), "");
+    }
+
+    #[test]
     fn a_whole_chunk_counts_with_the_checksum_that_is_known_of_it() {
         let file = FileDescriptorProto {
             dependency: (0..400).map(|at| format!("file {at}.proto")).collect(),
