@@ -455,13 +455,23 @@ impl Verification {
     }
 }
 
+/// Size of the signature at the beginning of a record file, in bytes.
+const SIGNATURE_LEN: u64 = 64;
+
 /// Reads a record chunk that contains no chunk of the message: the trailer, file metadata, padding,
 /// or records that the trailer doesn't name. Fails if it is damaged.
 fn check_unnamed<S: ReadAt>(file: &RecordFile<S>, chunk: &Chunk) -> Result<(), Error> {
     match (chunk.header.kind, chunk.header.num_records) {
-        // The signature's 64 bytes were compared when the file was opened.
+        // The signature's bytes were compared when the file was opened.
         (ChunkType::Signature, _) => {}
-        (ChunkType::Metadata, _) => drop(file.metadata()?),
+        (ChunkType::Metadata, _) if chunk.begin().0 == SIGNATURE_LEN => drop(file.metadata()?),
+        (ChunkType::Metadata, _) => {
+            // Readers ignore metadata that doesn't follow the signature, so only its hash is
+            // compared.
+            let mut ignored = *chunk;
+            ignored.header.kind = ChunkType::Unknown(b'm');
+            drop(file.read_known_chunk(&ignored)?);
+        }
         (ChunkType::Simple, 1) => {
             let record = RecordPosition::new(chunk.begin().0, 0);
             io::copy(&mut file.record_stream(record)?, &mut io::sink())?;

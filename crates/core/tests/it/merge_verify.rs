@@ -12,7 +12,9 @@ use proto_splitter_core::part_work::{
     no_way_to_others, open_sources, verify_part, verify_parts_together,
 };
 use proto_splitter_core::proto::chunk_metadata::MerkleTree;
-use record_file::Compression;
+use record_file::{
+    Compression, ReaderOptions, RecordFile, RecordWriter, RecordsMetadata, WriterOptions,
+};
 
 #[test]
 fn verify_finds_a_slice_of_another_field_than_the_trailer_says() {
@@ -179,6 +181,39 @@ fn verify_reports_only_the_damage_of_a_part_of_a_message() {
         problems[0].starts_with("8: chunk 1: crc32c is"),
         "{problems:?}"
     );
+}
+
+#[test]
+fn verify_finds_damaged_metadata_anywhere_in_a_file() {
+    let about = RecordsMetadata {
+        file_comment: Some("a comment".into()),
+        ..RecordsMetadata::default()
+    };
+    let writer = RecordWriter::new(Vec::new(), WriterOptions::new().metadata(&about)).unwrap();
+    let described = writer.finish().unwrap();
+    // The first chunk of a file is its signature.
+    let metadata = &described[64..];
+    let records = RecordFile::open(cpb(&sample()), ReaderOptions::new()).unwrap();
+    let trailer = records.last_record().unwrap().unwrap().chunk_begin().0;
+    for at in [64, usize::try_from(trailer).unwrap()] {
+        let moved = if at == 64 { metadata.len() as u64 } else { 0 };
+        let good = cpb_with(&sample(), ALONE, |m| {
+            m.chunks.iter_mut().for_each(|info| info.offset += moved);
+        });
+        let with = |metadata: &[u8]| [&good[..at], metadata, &good[at..]].concat();
+        let problems = |bytes: Vec<u8>| {
+            let file = ChunkedFile::from_source(bytes, &Limits::default()).unwrap();
+            let report = file.verify(&ReadOptions::new());
+            let problems = report.problems().iter();
+            problems.map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(problems(with(metadata)), [""; 0]);
+        let mut damaged = metadata.to_vec();
+        *damaged.last_mut().unwrap() ^= 1;
+        let problems = problems(with(&damaged));
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains("hash"), "{problems:?}");
+    }
 }
 
 #[test]
