@@ -3,8 +3,6 @@
 use std::io;
 use std::path::Path;
 
-use record_file::Compression;
-
 use super::beside::{DonePart, parts_beside, stem_beside};
 use super::chunk_reader::ChunkReader;
 use super::commit::{Commit, Sibling, remove_preferred};
@@ -93,7 +91,7 @@ pub(in crate::split) fn write(
             check_absent(&path, force)?;
         }
     }
-    if options.compression == Compression::None.into() || !plan.is_split() {
+    if !plan.is_split() {
         file.check_space(plan.chunks.iter().map(|chunk| chunk.size).sum())?;
     }
     let parts = write_content(plan, source, &mut file, options, &mut written)?;

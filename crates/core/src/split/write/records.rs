@@ -1,6 +1,6 @@
 //! Writing chunks as records in one or several files.
 
-use record_file::{RecordsMetadata, WriterOptions};
+use record_file::{Compression, RecordsMetadata, WriterOptions};
 
 use super::beside::DonePart;
 use super::chunk_file::ChunkFile;
@@ -78,6 +78,10 @@ struct FileSink<'a> {
 impl ChunkSink for FileSink<'_> {
     fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken> {
         let Chunks { plan, indices, .. } = chunks;
+        if chunks.compression == Compression::None.into() {
+            let sizes = indices.iter().map(|&chunk| plan.chunks[chunk].size);
+            self.main.check_space(sizes.sum())?;
+        }
         if let Some(max) = self.max {
             let beside =
                 most_of_trailer(plan) + self.described.serialize().len() as u64 + self.tree;
