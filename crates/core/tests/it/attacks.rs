@@ -93,6 +93,23 @@ fn nothing_is_written_that_readers_would_refuse() {
 }
 
 #[test]
+fn a_message_that_compression_brings_into_few_files_is_split() {
+    let folder = tempfile::tempdir().unwrap();
+    // Without compression, each chunk would need a file of its own.
+    let element = |at: u32| len(37, [&at.to_le_bytes()[..], &[7; 3000]].concat());
+    let message: Vec<u8> = (0..4200).flat_map(element).collect();
+    let options = SplitOptions::new()
+        .max_chunk_size(3100)
+        .profile(Profile::Extended)
+        .max_file_size(Some(LEAST_MAX_FILE_SIZE))
+        .compression(ChunkCompression::Fixed(Compression::zstd(1)));
+    let main = split(message.clone(), &folder.path().join("m"), &options).unwrap();
+    let file = ChunkedFile::open(&main).unwrap();
+    assert!(file.record_files().count() < 1000);
+    assert!(file.merge_to_bytes(&ReadOptions::new()).unwrap() == message);
+}
+
+#[test]
 fn the_pieces_of_a_submessage_are_limited_in_different_fields_together() {
     let piece = |from: u32| -> Vec<u8> {
         let fields = (from..from + 40_000).map(|number| int(number, 1));

@@ -78,7 +78,9 @@ struct FileSink<'a> {
 impl ChunkSink for FileSink<'_> {
     fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken> {
         let Chunks { plan, indices, .. } = chunks;
-        if chunks.compression == Compression::None.into() {
+        // Only without compression is it known what the chunks will take.
+        let is_plain = chunks.compression == Compression::None.into();
+        if is_plain {
             let sizes = indices.iter().map(|&chunk| plan.chunks[chunk].size);
             self.main.check_space(sizes.sum())?;
         }
@@ -86,7 +88,9 @@ impl ChunkSink for FileSink<'_> {
             let beside =
                 most_of_trailer(plan) + self.described.serialize().len() as u64 + self.tree;
             if !fit_in_one(plan, indices, beside, max) {
-                check_file_count(most_files(plan, indices, max))?;
+                if is_plain {
+                    check_file_count(most_files(plan, indices, max))?;
+                }
                 self.files.go_beside(self.main, max);
             }
         }
