@@ -123,7 +123,7 @@ fn a_split_that_has_to_be_byte_exact_is_refused_where_it_cannot_be() {
     assert_eq!(
         error.to_string(),
         "a merge would be equal to the message, but not byte-exact: the list of byte \
-         positions would exceed the maximum chunk size; in the profile `extended` the merge is \
+         positions is too large for the trailer; in the profile `extended` the merge is \
          byte-exact"
     );
     let split = SizeSplitter

@@ -180,7 +180,7 @@ fn check_left_out(source: &Source, added: &[Added]) -> Result<()> {
 #[cold]
 fn not_exact(added: &[Added]) -> String {
     let why = if added.is_empty() {
-        "the list of byte positions would exceed the maximum chunk size; in the profile `extended` the merge is byte-exact"
+        "the list of byte positions is too large for the trailer; in the profile `extended` the merge is byte-exact"
     } else {
         "the splitter makes chunks that are not parts of the message"
     };
