@@ -110,7 +110,11 @@ impl<'a> LayoutReader<'a> {
         }
         let start = self.position;
         let run = self.run(size);
-        run.map(Some).map_err(|error| error.at_offset(start as u64))
+        run.map(Some).map_err(|error| match error.chunk() {
+            // The offset would be taken for one in the chunk.
+            Some(_) => error,
+            None => error.at_offset(start as u64),
+        })
     }
 
     fn run(&mut self, size: impl Fn(usize) -> u64) -> Result<Run<'a>> {
@@ -212,7 +216,10 @@ mod tests {
             (&[1, 0x80], 1 << 20, "ends within a run"),
             (&[0, 0, 0, 0], 128, "more runs than the memory"),
         ] {
-            let error = read(bytes, &[10, 10], most).unwrap_err().to_string();
+            let error = read(bytes, &[10, 10], most).unwrap_err();
+            // A position in the layout isn't one in a chunk.
+            assert_eq!(error.chunk().is_some(), error.offset().is_none());
+            let error = error.to_string();
             assert!(error.contains(expected), "{bytes:?}: {error}");
         }
     }
