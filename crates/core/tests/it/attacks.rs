@@ -110,6 +110,23 @@ fn a_message_that_compression_brings_into_few_files_is_split() {
 }
 
 #[test]
+fn a_part_whose_chunks_cannot_be_summarized_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, main, parts) = in_files(folder.path(), 1);
+    let file = ChunkedFile::open(&main).unwrap();
+    let chunk = &file.summaries().unwrap()[1];
+    assert_eq!(chunk.file, 1);
+    // The first byte of a record chunk's data is the kind of its compression.
+    let at = usize::try_from(chunk.position.chunk_begin().0).unwrap() + 40;
+    let mut bytes = fs::read(&parts[0]).unwrap();
+    bytes[at] = 0xff;
+    fs::write(&parts[0], bytes).unwrap();
+    let error = ChunkedFile::open(&main).unwrap().summaries().unwrap_err();
+    let name = parts[0].file_name().unwrap().to_string_lossy();
+    assert!(error.to_string().contains(&*name), "{error}");
+}
+
+#[test]
 fn the_pieces_of_a_submessage_are_limited_in_different_fields_together() {
     let piece = |from: u32| -> Vec<u8> {
         let fields = (from..from + 40_000).map(|number| int(number, 1));

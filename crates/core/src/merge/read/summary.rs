@@ -8,10 +8,10 @@ use super::chunk_store::ChunkStore;
 use super::record_lookup::is_close;
 use super::record_store::RecordStore;
 use super::records::Record;
+use crate::Result;
 use crate::container::{ChunkKind, ChunkPlace};
 use crate::error::ChunkIndex;
 use crate::io::threads;
-use crate::{Error, Result};
 
 /// A description of how a chunk is stored, and of its places in the message.
 #[derive(Clone, Debug)]
@@ -87,11 +87,10 @@ pub(crate) fn summaries<S: ReadAt>(store: &RecordStore<S>) -> Result<Vec<ChunkSu
     let mut summaries = Vec::with_capacity(records.len());
     for (index, places) in store.trailer.places().into_iter().enumerate() {
         let (record, info) = (&records[index], &store.trailer.metadata().chunks[index]);
-        let stored = store
-            .numbered(record.file)
-            .0
+        let (file, named) = store.numbered(record.file);
+        let stored = file
             .stored(record.position)
-            .map_err(|e| Error::from(e).in_chunk(index))?;
+            .map_err(|error| named(error.into()).in_chunk(index))?;
         summaries.push(ChunkSummary {
             index: index.into(),
             kind: store.trailer.kinds()[index],
