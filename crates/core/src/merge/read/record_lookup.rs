@@ -187,14 +187,16 @@ impl<S: ReadAt> RecordStore<S> {
             for of_file in order.chunk_by(|&a, &b| infos[a].file == infos[b].file) {
                 let number = infos[of_file[0]].file as usize;
                 let size = self.numbered(number).0.size();
-                let trailers = self.trailer_chunks(number);
+                let mut trailers = self.trailer_chunks(number);
+                trailers.sort_unstable();
                 let shares = |a: &usize, b: &usize| is_close(&infos[*a], &infos[*b]);
                 let runs: Vec<&[usize]> = of_file.chunk_by(shares).collect();
                 for (at, run) in runs.iter().enumerate() {
                     let begin = infos[run[0]].offset;
                     let next = runs.get(at + 1).map(|next| infos[next[0]].offset);
-                    let behind = trailers.iter().copied().filter(|&trailer| trailer > begin);
-                    let end = behind.chain(next).min().unwrap_or(size);
+                    let behind = trailers.partition_point(|&trailer| trailer <= begin);
+                    let behind = trailers.get(behind).copied();
+                    let end = behind.into_iter().chain(next).min().unwrap_or(size);
                     for &chunk in *run {
                         extents[chunk] = block_of(begin)..end.max(begin);
                     }
