@@ -80,8 +80,8 @@ pub fn read_descriptor_set(path: impl AsRef<Path>) -> Result<DescriptorPool> {
 /// # Errors
 ///
 /// The same errors as [`decode_descriptor_set`]; [`ErrorKind::InvalidSchema`] if the pool contains
-/// a `.proto` file of the set with different content. Files in `google/protobuf/`, which most sets
-/// contain, may differ: the pool's version is kept.
+/// a `.proto` file of the set that lacks fields of the set's file. Files in `google/protobuf/`,
+/// which most sets contain, may lack fields: the pool's version is kept.
 pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()> {
     check_memory(bytes)?;
     let mut set = DynamicMessage::decode(set_descriptor()?, bytes)
