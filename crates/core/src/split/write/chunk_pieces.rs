@@ -174,7 +174,7 @@ impl ChunkPieces {
 
 /// Returns a piece of a chunk without copying; `None` unless the chunk is one span of a source in
 /// memory.
-fn shared_piece(
+pub(super) fn shared_piece(
     chunk: &PlannedChunk,
     source: &Source,
     offset: u64,

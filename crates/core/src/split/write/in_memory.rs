@@ -5,14 +5,15 @@ use std::io::Read;
 use bytes::Bytes;
 use record_file::{CompressionKind, RecordPosition};
 
-use super::chunk_reader::{ChunkReader, Span};
+use super::chunk_pieces::shared_piece;
+use super::chunk_reader::ChunkReader;
 use super::sink::{ChunkSink, Chunks, Record, Taken, write_chunks};
 use crate::Result;
 use crate::container::ChunkKind;
 use crate::path::FieldPath;
 use crate::proto::{ChunkMetadata, ChunkedMessage};
 use crate::split::options::SplitOptions;
-use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
+use crate::split::plan::split_plan::SplitPlan;
 use crate::split::read::source::Source;
 
 /// A chunk in memory.
@@ -91,7 +92,7 @@ impl ChunkSink for MemorySink {
         let mut taken = Taken::default();
         for &index in chunks.indices {
             let chunk = &plan.chunks[index];
-            let (bytes, crc32c) = match shared(chunk, source) {
+            let (bytes, crc32c) = match shared_piece(chunk, source, 0, chunk.size) {
                 Some((bytes, span)) => {
                     chunks.meter.advance(chunk.size)?;
                     taken.spans.push(span);
@@ -122,17 +123,4 @@ impl ChunkSink for MemorySink {
         }
         Ok(taken)
     }
-}
-
-/// Returns the bytes of a chunk without copying; `None` unless it is one span of a source in
-/// memory.
-fn shared(chunk: &PlannedChunk, source: &Source) -> Option<(Bytes, Span)> {
-    let range = chunk.only_range()?;
-    let bytes = source.shared(&range)?;
-    let span = Span {
-        start: range.start,
-        len: bytes.len() as u64,
-        crc32c: crc32c::crc32c(&bytes),
-    };
-    Some((bytes, span))
 }
