@@ -6,10 +6,11 @@ use std::ops::Range;
 use prost_reflect::{Kind, MessageDescriptor};
 
 use super::source::Source;
+use crate::Result;
 use crate::container::LARGEST_DEPTH_LIMIT;
 use crate::path::{FieldRef, parse_entry};
+use crate::wire::header::is_malformed;
 use crate::wire::{Field, WireCursor, WireType};
-use crate::{Error, ErrorKind, Result};
 
 /// Returns true if a merge can skip the superseded value at `range`. An empty value can't be
 /// skipped, since it looks like the placeholder that marks the position of a chunk. A message can
@@ -23,16 +24,9 @@ pub(in crate::split) fn is_passable(
         return Ok(false);
     }
     match message.map_or(Ok(true), |message| walk(source, range, message)) {
-        Err(error) if is_of_content(&error) => Ok(false),
+        Err(error) if is_malformed(&error) => Ok(false),
         result => result,
     }
-}
-
-fn is_of_content(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::InvalidMessage | ErrorKind::LimitExceeded
-    )
 }
 
 /// Traverses all messages inside a message of this type. Returns false if one of them is a map
