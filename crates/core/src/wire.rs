@@ -9,7 +9,7 @@ mod varint;
 mod zigzag;
 
 pub use cursor::{Field, WireCursor};
-pub(crate) use cursor::{alike, each_field};
+pub(crate) use cursor::{alike, each_field, slice};
 pub use input::{Input, SourceInput, StreamInput};
 pub(crate) use input::{at_hand, part_at_hand};
 pub use kind::wire_type;

@@ -6,7 +6,7 @@ use prost::Message;
 
 use crate::Result;
 use crate::proto::{ChunkMetadata, descriptor_pool};
-use crate::wire::{FieldNumber, WireCursor, WireType, put_varint, tag};
+use crate::wire::{FieldNumber, WireCursor, WireType, put_varint, slice, tag};
 
 const VERSION: u32 = 1;
 const CHUNKS: u32 = 2;
@@ -101,14 +101,6 @@ fn knows(message: &str, number: u32) -> bool {
     let name: Cow<'_, str> = format!("tensorflow.proto_splitter.{message}").into();
     let message = descriptor_pool().get_message_by_name(&name);
     message.is_some_and(|message| message.get_field(number).is_some())
-}
-
-/// Returns the bytes at a range that a cursor over `bytes` returned.
-fn slice<'a>(bytes: &'a [u8], range: &std::ops::Range<u64>) -> &'a [u8] {
-    let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX);
-    bytes
-        .get(at(range.start)..at(range.end))
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -436,6 +436,14 @@ pub(crate) fn each_field(
     Some(())
 }
 
+/// Returns the bytes at a range that a cursor over `bytes` returned.
+pub(crate) fn slice<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
+    let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX);
+    bytes
+        .get(at(range.start)..at(range.end))
+        .unwrap_or_default()
+}
+
 #[cold]
 #[inline(never)]
 fn malformed(message: &str, offset: u64) -> Error {

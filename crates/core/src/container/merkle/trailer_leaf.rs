@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::hashing::{Hash, Hashing};
 use crate::Result;
-use crate::wire::{WireCursor, WireType, put_varint};
+use crate::wire::{WireCursor, WireType, put_varint, slice};
 
 const CHUNKS: u32 = 2;
 const FILES: u32 = 1007;
@@ -59,14 +59,6 @@ fn kept_of_chunk(chunk: &[u8]) -> Result<Vec<Range<u64>>> {
         }
     }
     Ok(kept)
-}
-
-/// Returns the bytes at a range that a cursor over `bytes` returned.
-fn slice<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
-    let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX);
-    bytes
-        .get(at(range.start)..at(range.end))
-        .unwrap_or_default()
 }
 
 #[cfg(all(test, feature = "merkle"))]
