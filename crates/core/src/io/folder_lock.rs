@@ -146,6 +146,7 @@ mod system {
     use rustix::process::geteuid;
 
     use crate::io::folder;
+    use crate::io::target::is_at;
     use crate::progress::Progress;
     use crate::{Error, ErrorKind, Result};
 
@@ -259,13 +260,6 @@ mod system {
                 options.open(path).or_else(|_| reading.open(path))
             }
             Err(error) => Err(error),
-        }
-    }
-
-    fn is_at(file: &File, path: &Path) -> bool {
-        match (file.metadata(), fs::symlink_metadata(path)) {
-            (Ok(file), Ok(path)) => (file.dev(), file.ino()) == (path.dev(), path.ino()),
-            _ => false,
         }
     }
 

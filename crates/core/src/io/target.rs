@@ -181,6 +181,17 @@ pub fn same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
+/// Returns true if `path` refers to the open file `file`, and isn't a symbolic link to it.
+#[cfg(unix)]
+pub(super) fn is_at(file: &fs::File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(file), Ok(path)) => (file.dev(), file.ino()) == (path.dev(), path.ino()),
+        _ => false,
+    }
+}
+
 #[cold]
 pub(super) fn already_exists(path: &Path) -> Error {
     Error::new(

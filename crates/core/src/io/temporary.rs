@@ -406,6 +406,7 @@ mod system {
     use rustix::io::Errno;
 
     use super::FolderIdentity;
+    use crate::io::target::is_at;
 
     /// Locks the open file or folder that was just created at `path`. Returns false if another
     /// process has removed it or is about to.
@@ -457,13 +458,6 @@ mod system {
                 Err(Errno::INTR) => {}
                 done => return done,
             }
-        }
-    }
-
-    fn is_at(file: &File, path: &Path) -> bool {
-        match (file.metadata(), fs::symlink_metadata(path)) {
-            (Ok(file), Ok(path)) => (file.dev(), file.ino()) == (path.dev(), path.ino()),
-            _ => false,
         }
     }
 
