@@ -51,7 +51,9 @@ fn with_imports(file: FileDescriptor) -> Vec<FileDescriptor> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if the schema is unusable.
+/// [`ErrorKind::InvalidSchema`](crate::ErrorKind::InvalidSchema) if the schema is unusable;
+/// [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded) if it is too large;
+/// [`ErrorKind::Record`](crate::ErrorKind::Record) if the metadata is malformed.
 pub fn schema_in(metadata: &[u8]) -> Result<Option<DescriptorPool>> {
     check_count(metadata)?;
     let metadata = RecordsMetadata::parse(metadata)?;

@@ -98,8 +98,9 @@ impl SpansBuilder {
 
     /// Sets a check of a file, such as a checksum of its entire content, that runs once all of the
     /// file's spans in the message have been read, in any order and by any number of threads.
-    /// `check` reads the file itself. If `check` fails, the read that triggered it fails, and so
-    /// does every later read of the file.
+    /// `check` reads the file itself. If `check` fails, the read that triggered it fails. If it
+    /// fails with [`ErrorKind::ChecksumMismatch`], so does every later read of the file. After
+    /// another error, the next read runs it again.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -72,7 +72,7 @@ impl Checks {
 
 impl FileCheck {
     /// Records that `range` of the file was read. Runs the check once no range is left unread. If
-    /// the check fails, this read and every later read fail.
+    /// the check fails, so does this read.
     pub(super) fn was_read(&self, range: Range<u64>, file: &dyn ReadAt) -> Result<()> {
         let mut state = self.state();
         if let State::Unread(unread) = &mut *state {
