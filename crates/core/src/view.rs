@@ -30,7 +30,6 @@ mod from_scalar;
 mod levels;
 mod locate;
 mod member_names;
-mod oneof_member;
 mod packed;
 mod pieces;
 mod place;
@@ -39,6 +38,7 @@ mod rows;
 mod run_size;
 mod scalar_path;
 mod select;
+mod singular_field;
 pub mod size_tree;
 
 use std::io::Write;
@@ -71,12 +71,12 @@ pub(crate) use member_names::{
     Kindred, MAX_TEXT, Naming, PROBED_TEXT, is_text, name_field, name_of,
 };
 pub use member_names::{MemberFields, MemberName, NameRule};
-pub(crate) use oneof_member::OneofMember;
 pub use pieces::{Piece, PieceOptions, Pieces};
 pub(crate) use place::{Place, enclosing, enclosing_range};
 pub use run_size::RunSize;
 pub use scalar_path::ScalarPath;
 pub use select::Selected;
+pub(crate) use singular_field::SingularField;
 
 /// Maximum number of fields at the beginning of a message to check against the message's type. If
 /// the message has another type, usually the very first field already has an unexpected wire type.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use prost_reflect::{Kind, MessageDescriptor};
 
 use crate::path::FieldRef;
+use crate::view::SingularField;
 use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, unzigzag, wire_type};
 use crate::{Error, ErrorKind, Result};
 
@@ -17,12 +18,43 @@ pub(super) struct Runs {
     pub(super) last: Option<Field>,
 }
 
-/// The key of a field in a message. `known` is true if the schema has a field with this number that
-/// permits the wire type in the message.
+/// The key of a field in a message. `known` is true if the schema has a field with this number, and
+/// parsers take the occurrence as its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot {
     pub(super) number: u32,
     pub(super) known: bool,
+}
+
+/// What the schema says about a field number.
+struct Latest {
+    number: u32,
+    field: Option<FieldRef>,
+    /// Index of the field's oneof in the message.
+    oneof: Option<i32>,
+    /// The field, if it is singular and its enum is closed.
+    closed: Option<SingularField>,
+}
+
+impl Latest {
+    fn new(message: Option<&MessageDescriptor>, number: u32) -> Latest {
+        let field = message.and_then(|message| FieldRef::by_number(message, number));
+        Latest {
+            number,
+            oneof: field.as_ref().and_then(oneof_of),
+            closed: field.as_ref().and_then(SingularField::of_closed_enum),
+            field,
+        }
+    }
+
+    /// Returns true if parsers take `met`, a field with this number, as a value of the field.
+    fn takes<I: Input>(&self, cursor: &mut WireCursor<I>, met: &Field) -> Result<bool> {
+        match (&self.closed, &self.field) {
+            (Some(closed), _) => closed.is_set_by(cursor, met),
+            (None, Some(field)) => Ok(field.takes(met.wire_type)),
+            (None, None) => Ok(false),
+        }
+    }
 }
 
 /// Indexes the fields of a message by number, in one pass. Omits oneof members that a later member
@@ -33,28 +65,23 @@ pub(super) fn index<I: Input>(
     message: Option<&MessageDescriptor>,
 ) -> Result<BTreeMap<Slot, Runs>> {
     let mut runs: BTreeMap<Slot, Runs> = BTreeMap::new();
-    // The number, descriptor and oneof of the most recent field. The next field often has the same
-    // number.
-    let mut latest: Option<(u32, Option<FieldRef>, Option<i32>)> = None;
+    // The most recent field. The next field often has the same number.
+    let mut latest: Option<Latest> = None;
     // For each oneof, by its index, the number of its last member.
     let mut chosen: HashMap<i32, u32> = HashMap::new();
     for piece in pieces {
         cursor.set_range(piece.clone());
         while let Some(field) = cursor.next()? {
             let number = field.number.0;
-            if latest.as_ref().is_none_or(|(known, ..)| *known != number) {
-                let known = message.and_then(|message| FieldRef::by_number(message, number));
-                let oneof = known.as_ref().and_then(oneof_of);
-                latest = Some((number, known, oneof));
+            if latest.as_ref().is_none_or(|latest| latest.number != number) {
+                latest = Some(Latest::new(message, number));
             }
-            let Some((_, known, oneof)) = &latest else {
+            let Some(latest) = &latest else {
                 continue;
             };
-            let known = known
-                .as_ref()
-                .is_some_and(|known| known.takes(field.wire_type));
+            let known = latest.takes(cursor, &field)?;
             if known
-                && let Some(oneof) = *oneof
+                && let Some(oneof) = latest.oneof
                 && let Some(before) = chosen.insert(oneof, number)
                 && before != number
             {

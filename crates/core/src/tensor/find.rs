@@ -11,7 +11,7 @@ use self::search::Search;
 use super::{TensorInfo, TensorRule};
 use crate::Result;
 use crate::path::{FieldRef, KeyCodec, key_codec};
-use crate::view::{MessageView, OneofMember, Portion};
+use crate::view::{MessageView, Portion, SingularField};
 use crate::wire::{WireCursor, WireType};
 
 /// Maximum size of a tensor's name, in bytes.
@@ -26,7 +26,7 @@ struct TypeOnTheWay {
     fields: HashMap<u32, FieldOnTheWay>,
     /// The members of each oneof in which any member leads to tensors, by field number, each with
     /// the index of the oneof. A later value of a member replaces the value of another member.
-    oneofs: HashMap<u32, (usize, OneofMember)>,
+    oneofs: HashMap<u32, (usize, SingularField)>,
     /// Field numbers that lead to the name in a message of this type; `None` if that name isn't
     /// part of tensors' names.
     name: Option<&'static [u32]>,
@@ -101,7 +101,7 @@ impl Types {
 fn oneofs(
     message: &MessageDescriptor,
     on_the_way: &HashMap<u32, FieldOnTheWay>,
-) -> HashMap<u32, (usize, OneofMember)> {
+) -> HashMap<u32, (usize, SingularField)> {
     let mut oneofs = HashMap::new();
     for (at, oneof) in message.oneofs().enumerate() {
         let is_on_the_way = oneof
@@ -111,7 +111,10 @@ fn oneofs(
             continue;
         }
         for member in oneof.fields() {
-            oneofs.insert(member.number(), (at, OneofMember::of(&member)));
+            oneofs.insert(
+                member.number(),
+                (at, SingularField::of(&FieldRef::Field(member))),
+            );
         }
     }
     oneofs

@@ -6,8 +6,8 @@ use std::ops::Range;
 use prost_reflect::{Kind, MessageDescriptor};
 
 use super::element_runs::{ElementRuns, RunCursor};
-use super::oneof_member::OneofMember;
 use super::packed::Packed;
+use super::singular_field::SingularField;
 use crate::path::key_codec;
 use crate::path::{
     FieldPath, FieldRef, KeyForm, MapKey, Select, Step, is_key, message_below, with_key,
@@ -69,7 +69,9 @@ struct WayStep {
     wire: Option<WireType>,
     /// The members of the field's oneof, by number. A later value of another member clears the
     /// field.
-    rivals: HashMap<u32, OneofMember>,
+    rivals: HashMap<u32, SingularField>,
+    /// The field itself, if it is singular and its enum is closed.
+    closed: Option<SingularField>,
     is_message: bool,
     is_last: bool,
     /// Encoding of the elements in a packed field; `None` unless they are numbers.
@@ -86,7 +88,10 @@ impl Way {
             let rivals = match field.as_ref().and_then(FieldRef::oneof) {
                 Some(oneof) if !oneof.is_synthetic() => {
                     let members = oneof.fields();
-                    let members = members.map(|member| (member.number(), OneofMember::of(&member)));
+                    let members = members.map(|member| {
+                        let number = member.number();
+                        (number, SingularField::of(&FieldRef::Field(member)))
+                    });
                     members.collect()
                 }
                 _ => HashMap::new(),
@@ -96,6 +101,7 @@ impl Way {
                 step: step.clone(),
                 wire: field.as_ref().map(FieldRef::wire_type),
                 packed: field.as_ref().and_then(Packed::of),
+                closed: field.as_ref().and_then(SingularField::of_closed_enum),
                 field,
                 rivals,
                 is_message: message.is_some(),
@@ -164,8 +170,9 @@ impl Way {
             }
             let wanted = tag(step.step.field, wire);
             let (mut found, mut pieces) = (None, 0);
-            each_field(bytes.get(place.clone())?, |tag, value| {
-                if tag == wanted {
+            let message = bytes.get(place.clone())?;
+            each_field(message, |tag, value| {
+                if tag == wanted && step.takes(message.get(value.clone())) {
                     (found, pieces) = (Some(value), pieces + 1);
                 }
                 true
@@ -183,6 +190,16 @@ impl Way {
 }
 
 impl WayStep {
+    /// Returns true if parsers take a value with the field's wire type, rather than treat it as an
+    /// unknown field.
+    #[inline]
+    fn takes(&self, value: Option<&[u8]>) -> bool {
+        match (&self.closed, value) {
+            (Some(closed), Some(value)) => closed.takes(value),
+            _ => true,
+        }
+    }
+
     fn follow<I: ElementRuns>(
         &self,
         cursor: &mut WireCursor<I>,
@@ -219,6 +236,11 @@ impl WayStep {
                     continue;
                 }
                 if !takes(met.wire_type) {
+                    continue;
+                }
+                if let Some(closed) = &self.closed
+                    && !closed.is_set_by(cursor, &met)?
+                {
                     continue;
                 }
                 match &step.select {

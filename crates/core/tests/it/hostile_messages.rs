@@ -12,6 +12,7 @@ use proto_splitter_core::ErrorKind;
 use proto_splitter_core::canonical::{Canonical, Edits};
 use proto_splitter_core::compare::{Comparison, compare};
 use proto_splitter_core::merge::ReadOptions;
+use proto_splitter_core::path::PathQuery;
 use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule, tensors_in};
 use proto_splitter_core::view::MessageView;
 
@@ -274,6 +275,7 @@ fn with_enums(syntax: &str) -> MessageDescriptor {
         ),
         of("choice", 5, "OPTIONAL", &format!("{kind} oneof_index: 0")),
         of("number", 6, "OPTIONAL", "type: TYPE_INT32 oneof_index: 0"),
+        of("below", 7, "REPEATED", "type: TYPE_MESSAGE type_name: '.M'"),
     ];
     let entry = [
         of("key", 1, "OPTIONAL", "type: TYPE_INT32"),
@@ -300,6 +302,54 @@ fn a_number_that_a_closed_enum_does_not_declare_does_not_clear_another_member_of
         let options = ReadOptions::new().descriptor(with_enums(syntax));
         let view = MessageView::of_plain(&message, options).unwrap();
         assert_eq!(view.get(&path("6")).is_ok(), is_there, "{syntax}");
+    }
+}
+
+#[test]
+fn a_number_that_a_closed_enum_does_not_declare_does_not_replace_an_earlier_value() {
+    let edition = "syntax: 'editions' edition: EDITION_2023";
+    for (syntax, expected) in [("", 1), (edition, 99)] {
+        let message = cat([int(1, 1), int(1, 99)]);
+        let options = ReadOptions::new().descriptor(with_enums(syntax));
+        let view = MessageView::of_plain(&message, options).unwrap();
+        assert_eq!(view.get(&path("1")).unwrap()[..], [expected], "{syntax}");
+    }
+}
+
+#[test]
+fn elements_are_not_selected_by_a_number_that_their_closed_enum_does_not_declare() {
+    let element = cat([int(1, 1), int(1, 99)]);
+    let message = len(7, element);
+    let edition = "syntax: 'editions' edition: EDITION_2023";
+    for (syntax, one) in [("", true), (edition, false)] {
+        let root = with_enums(syntax);
+        let options = ReadOptions::new().descriptor(root.clone());
+        let view = MessageView::of_plain(&message, options).unwrap();
+        for (query, expected) in [("7[1=ONE]", one), ("7[1=99]", !one)] {
+            let query = PathQuery::parse(query, Some(&root)).unwrap();
+            let found = view.select(&query, &[]).unwrap().next().is_some();
+            assert_eq!(found, expected, "{syntax} {}", query.as_str());
+        }
+    }
+}
+
+#[test]
+fn messages_that_differ_before_a_number_that_a_closed_enum_does_not_declare_are_different() {
+    let pairs = [
+        // The number neither clears another member of the oneof nor replaces an earlier value.
+        [int(6, 1), int(6, 2)].map(|number| cat([number, int(5, 99)])),
+        [int(1, 0), int(1, 1)].map(|value| cat([value, int(1, 99)])),
+    ];
+    let edition = "syntax: 'editions' edition: EDITION_2023";
+    for (syntax, is_equal) in [("", false), (edition, true)] {
+        let view = |message| {
+            let options = ReadOptions::new().descriptor(with_enums(syntax));
+            MessageView::of_plain(message, options).unwrap()
+        };
+        for [a, b] in &pairs {
+            let found = compare(&view(a), &view(b), 10).unwrap();
+            assert_eq!(found == Comparison::Equal, is_equal, "{syntax} {a:02x?}");
+        }
     }
 }
 
