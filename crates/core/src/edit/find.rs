@@ -1,5 +1,6 @@
 //! Finding the fields that a change affects.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
@@ -23,6 +24,9 @@ pub(super) struct Finder<'a> {
     view: &'a MessageView<'a>,
     names: &'a [NameRule],
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
+    /// Paths of the inserted values that may exist only once. A member of a oneof has the path of
+    /// the oneof's first member.
+    inserted: HashSet<FieldPath>,
 }
 
 impl<'a> Finder<'a> {
@@ -37,6 +41,7 @@ impl<'a> Finder<'a> {
             view,
             names,
             cursor,
+            inserted: HashSet::new(),
         })
     }
 
@@ -206,6 +211,8 @@ impl<'a> Finder<'a> {
             Select::Field if field.is_list() => behind,
             Select::Field => {
                 self.check_free(&pieces, &field, count > 0)?;
+                parent.push(Step::field(first_alternative(&field)));
+                self.note_inserted(parent)?;
                 (end.clone(), end.end)
             }
             Select::Index(index) => {
@@ -231,6 +238,7 @@ impl<'a> Finder<'a> {
                     )
                 })?;
                 key = Some(codec.encode(wanted));
+                self.note_inserted(path.clone())?;
                 behind
             }
         };
@@ -241,6 +249,16 @@ impl<'a> Finder<'a> {
             with: written(&field, key, value, number)?,
             run: None,
         })
+    }
+
+    /// Fails if an earlier change inserted the value at this path.
+    fn note_inserted(&mut self, path: FieldPath) -> Result<()> {
+        if self.inserted.insert(path) {
+            return Ok(());
+        }
+        let message =
+            "two changes contradict each other: both insert this value, or members of its oneof";
+        Err(Error::new(ErrorKind::InvalidConfig, message))
     }
 
     /// Fails if a singular field already has a value, or another member of its oneof does.
@@ -339,6 +357,13 @@ impl<'a> Finder<'a> {
         self.each(pieces, number, select, Some(known), |_, _| is_there = true)?;
         Ok(is_there)
     }
+}
+
+/// Returns the number of the first member of a field's oneof, or of the field itself if it is in no
+/// oneof.
+fn first_alternative(field: &FieldRef) -> u32 {
+    let first = field.oneof().and_then(|oneof| oneof.fields().next());
+    first.map_or(field.number(), |first| first.number())
 }
 
 fn whole(query: &PathQuery) -> Error {

@@ -50,20 +50,26 @@ pub(super) enum Replacement {
 /// within a removed field. A splice that strips a field gives way to a splice of another kind for
 /// the same bytes. Fails if two splices contradict each other.
 pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
-    // At equal positions, insertions come first. Among insertions, the one into the innermost
-    // message comes first.
+    // At equal positions, the replacement of a group's content comes before insertions into the
+    // group, which contradict it. Other changes come after insertions. Among insertions, the one
+    // into the innermost message comes first.
     splices.sort_by_key(|splice| {
+        let rank = match splice.kind {
+            SpliceKind::Replace => 0,
+            SpliceKind::Insert => 1,
+            SpliceKind::Remove | SpliceKind::Strip => 2,
+        };
         let is_strip = splice.kind == SpliceKind::Strip;
-        let (start, is_empty) = (splice.range.start, splice.range.is_empty());
-        (start, !is_empty, Reverse(splice.at.start), is_strip)
+        let start = splice.range.start;
+        (start, rank, Reverse(splice.at.start), is_strip)
     });
     let mut settled: Vec<Splice> = Vec::with_capacity(splices.len());
-    // The index of the last splice that removes bytes.
+    // The index of the last splice that removes or replaces bytes.
     let mut last: Option<usize> = None;
     for splice in splices {
         let above = last.and_then(|at| settled.get(at));
         let Some(above) = above.filter(|above| is_inside(&splice, above)) else {
-            if !splice.range.is_empty() {
+            if splice.kind != SpliceKind::Insert {
                 last = Some(settled.len());
             }
             settled.push(splice);
@@ -76,7 +82,7 @@ pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
                 if let Some(at) = last.take() {
                     settled.remove(at);
                 }
-                if !splice.range.is_empty() {
+                if splice.kind != SpliceKind::Insert {
                     last = Some(settled.len());
                 }
                 settled.push(splice);
@@ -92,12 +98,13 @@ pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
 }
 
 fn is_inside(splice: &Splice, above: &Splice) -> bool {
-    if splice.range.is_empty() {
+    if splice.kind == SpliceKind::Insert {
         // The message that receives a field isn't inside its own only field, although the content
         // of the message and the field are the same range.
         above.at.start < splice.at.start && splice.at.end <= above.at.end
     } else {
-        splice.range.start < above.range.end
+        // The content of an empty group is an empty range.
+        splice.range.start < above.range.end || splice.at == above.at
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::merge_support::schema::descriptor;
-use crate::merge_support::{cat, int, len};
+use crate::merge_support::{cat, group, int, len};
 use proto_splitter_core::edit::{Changed, Changes};
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::path::PathQuery;
@@ -69,4 +69,33 @@ fn a_tensor_without_other_fields_is_stripped_while_a_field_is_inserted() {
     let (changed, bytes) = apply(len(9, len(8, "elements")), &changes).unwrap();
     assert_eq!((changed.stripped, changed.inserted), (1, 1));
     assert_eq!(bytes, len(9, len(7, "new")));
+}
+
+#[test]
+fn a_value_is_neither_inserted_nor_replaced_twice() {
+    let insert = |path: &str| Changes::new().insert(query(path), value("a"));
+    let number = |changes: Changes, path| changes.insert(query(path), Arc::new(vec![5]));
+    let replace = |changes: Changes| changes.replace(query("g"), Arc::new(int(1, 1)));
+    let empty = || group(33, []);
+    for (message, changes) in [
+        (int(1, 1), insert("s").insert(query("7"), value("b"))),
+        (len(9, []), insert("m.s").insert(query("m.s"), value("a"))),
+        (
+            int(1, 1),
+            insert("mss['k']").insert(query("mss['k']"), value("b")),
+        ),
+        (int(1, 1), number(insert("os"), "oi")),
+        (empty(), replace(replace(Changes::new()))),
+        (empty(), replace(number(Changes::new(), "g.i32"))),
+        (empty(), replace(Changes::new().remove(query("g")))),
+    ] {
+        let error = apply(message, &changes).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
+        assert!(error.to_string().contains("contradict"), "{error}");
+    }
+    let several = insert("rs").insert(query("rs"), value("b"));
+    let several = several.insert(query("mss['k']"), value("a"));
+    let several = several.insert(query("mss['l']"), value("a"));
+    let (changed, _) = apply(int(1, 1), &several).unwrap();
+    assert_eq!(changed.inserted, 4);
 }
