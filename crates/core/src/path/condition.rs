@@ -6,7 +6,7 @@ use std::fmt;
 use bytes::Bytes;
 use prost_reflect::Kind;
 
-use super::expected::{Expected, MOST_OF_NUMBER};
+use super::expected::{Expected, MOST_OF_NUMBER, NumberForm};
 use super::field_path::FieldPath;
 use super::scalar::ScalarValue;
 use crate::{Error, ErrorKind, Result};
@@ -143,7 +143,7 @@ impl Condition {
         let is = || match (wanted.quoted, wanted.text.parse::<i64>()) {
             (false, Ok(value)) => Expected::Bits {
                 value: u64::from_ne_bytes(value.to_ne_bytes()),
-                fixed: false,
+                form: NumberForm::Varint,
                 implicit: false,
             },
             _ => Expected::Bytes {
@@ -221,7 +221,7 @@ mod tests {
     fn numbers_and_texts_are_compared_as_their_kind_says() {
         let minus_one: &[u8] = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
         let half: &[u8] = &0.5_f64.to_le_bytes();
-        let cases: [(&str, &str, Kind, &[u8], bool); 12] = [
+        let cases: [(&str, &str, Kind, &[u8], bool); 18] = [
             ("<", "5", Kind::Int32, minus_one, true),
             ("<", "5", Kind::Uint64, minus_one, false),
             ("<=", "5", Kind::Int64, b"\x05", true),
@@ -234,6 +234,12 @@ mod tests {
             ("~", "conv3", Kind::Bytes, b"conv2d", false),
             (">", "b", Kind::String, b"conv2d", true),
             ("<", "1", Kind::Fixed32, b"\0\0", false),
+            ("=", "-1", Kind::Int32, minus_one, true),
+            ("=", "-1", Kind::Int32, b"\xff\xff\xff\xff\x0f", true),
+            ("=", "-1", Kind::Int64, b"\xff\xff\xff\xff\x0f", false),
+            ("!=", "-1", Kind::Sint32, b"\x81\x80\x80\x80\x10", false),
+            ("=", "true", Kind::Bool, b"\x02", true),
+            ("=", "false", Kind::Bool, b"\x02", false),
         ];
         for (sign, text, kind, value, holds) in cases {
             let condition = typed(sign, text, kind, false).unwrap();

@@ -12,13 +12,52 @@ pub(super) const MOST_OF_NUMBER: u64 = 16;
 pub(crate) enum Expected {
     /// A string or bytes. `implicit` is true if an absent value counts as empty.
     Bytes { value: Vec<u8>, implicit: bool },
-    /// A number on the wire: the value of a varint or, if `fixed` is true, the bits of a
-    /// fixed-width number. `implicit` is true if an absent value counts as 0.
+    /// A number on the wire. `implicit` is true if an absent value counts as 0.
     Bits {
         value: u64,
-        fixed: bool,
+        form: NumberForm,
         implicit: bool,
     },
+}
+
+/// The form of a number on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NumberForm {
+    /// The bits of a fixed-width number.
+    Fixed,
+    /// A varint of 64 bits.
+    Varint,
+    /// A varint of which parsers use only the low 32 bits.
+    Varint32,
+    /// A varint that is true unless it is 0.
+    Bool,
+}
+
+impl NumberForm {
+    fn of(kind: &Kind) -> NumberForm {
+        match kind {
+            Kind::Bool => NumberForm::Bool,
+            Kind::Int32 | Kind::Uint32 | Kind::Sint32 | Kind::Enum(_) => NumberForm::Varint32,
+            _ if wire_type(kind, false).width().is_some() => NumberForm::Fixed,
+            _ => NumberForm::Varint,
+        }
+    }
+
+    /// Returns the number that parsers read from `found`; `None` if `found` isn't a number of this
+    /// form.
+    fn read(self, found: &[u8]) -> Option<u64> {
+        if self == NumberForm::Fixed {
+            let mut bits = [0; 8];
+            bits.get_mut(..found.len())?.copy_from_slice(found);
+            return Some(u64::from_le_bytes(bits));
+        }
+        let (bits, _) = decode_varint(found)?;
+        Some(match self {
+            NumberForm::Varint32 => bits & 0xffff_ffff,
+            NumberForm::Bool => u64::from(bits != 0),
+            NumberForm::Fixed | NumberForm::Varint => bits,
+        })
+    }
 }
 
 impl Expected {
@@ -26,11 +65,11 @@ impl Expected {
     /// `None` if the text isn't a value of that kind.
     pub(super) fn parse(text: &str, quoted: bool, kind: &Kind, implicit: bool) -> Option<Expected> {
         let signed = |value: i64| u64::from_ne_bytes(value.to_ne_bytes());
-        let fixed = wire_type(kind, false).width().is_some();
+        let form = NumberForm::of(kind);
         let bits = |value| {
             Some(Expected::Bits {
                 value,
-                fixed,
+                form,
                 implicit,
             })
         };
@@ -80,17 +119,13 @@ impl Expected {
                 },
             ) => *implicit && *value == 0,
             (Some(found), Expected::Bytes { value, .. }) => found == value.as_slice(),
-            (Some(found), Expected::Bits { value, fixed, .. }) => {
-                let mut bits = [0; 8];
-                let found = match (bits.get_mut(..found.len()), decode_varint(found)) {
-                    (Some(front), _) if *fixed => {
-                        front.copy_from_slice(found);
-                        Some(u64::from_le_bytes(bits))
-                    }
-                    (_, Some((found, _))) if !fixed => Some(found),
-                    _ => None,
+            (Some(found), Expected::Bits { value, form, .. }) => {
+                let wanted = match form {
+                    // A negative number is extended to 64 bits on the wire.
+                    NumberForm::Varint32 => *value & 0xffff_ffff,
+                    _ => *value,
                 };
-                found == Some(*value)
+                form.read(found) == Some(wanted)
             }
         }
     }
@@ -100,7 +135,9 @@ impl Expected {
         match self {
             Expected::Bytes { value, .. } => value,
             Expected::Bits {
-                value, fixed: true, ..
+                value,
+                form: NumberForm::Fixed,
+                ..
             } => {
                 let mut bytes = value.to_le_bytes().to_vec();
                 if matches!(kind, Kind::Fixed32 | Kind::Sfixed32 | Kind::Float) {
