@@ -45,6 +45,7 @@ use std::path::Path;
 
 use record_file::ReadAt;
 
+use crate::container::ChunkKind;
 use crate::merge::ChunkStore;
 use crate::merge::ReadOptions;
 use crate::message::ChunkedFile;
@@ -208,20 +209,24 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
     let mut metadata = file.trailer().metadata().clone();
     let filler = trailer::filler(file.trailer(), path).filter(|_| field.value.is_empty());
     let mut contents: Vec<Content<'_>> = (0..file.len()).map(Content::Stored).collect();
-    match filler {
-        Some(chunk) => contents[chunk] = Content::Value(&value, size),
+    let (changed, content) = match filler {
+        Some(chunk) => (chunk, Content::Value(&value, size)),
         None => {
             let edits = Edits::replace(&chain, file.size(holder), size)?;
             let spliced = edits.size();
-            if spliced > LARGEST_MAX_CHUNK_SIZE {
-                let message = format!(
-                    "its chunk would have {spliced} bytes, but readers accept at most {LARGEST_MAX_CHUNK_SIZE}: merge the file, and split it again"
-                );
-                return Err(Error::new(ErrorKind::Uncuttable, message).at_path(view.show(path)));
-            }
-            contents[holder] = Content::Spliced(holder, edits, &value, spliced);
+            (holder, Content::Spliced(holder, edits, &value, spliced))
         }
+    };
+    let new_size = content.size(file);
+    // Only the size of messages is limited.
+    let is_message = file.trailer().kinds()[changed] == ChunkKind::Message;
+    if new_size > LARGEST_MAX_CHUNK_SIZE && is_message {
+        let message = format!(
+            "its chunk would have {new_size} bytes, but readers accept at most {LARGEST_MAX_CHUNK_SIZE}: merge the file, and split it again"
+        );
+        return Err(Error::new(ErrorKind::Uncuttable, message).at_path(view.show(path)));
     }
+    contents[changed] = content;
     let kept = trailer::without_below(&mut metadata, path, filler)?;
     let contents: Vec<_> = contents
         .into_iter()

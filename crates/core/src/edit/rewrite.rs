@@ -36,7 +36,7 @@ pub(super) enum Content<'a> {
 
 impl Content<'_> {
     /// Returns the chunk's uncompressed size, in bytes.
-    fn size<S: ReadAt>(&self, file: &ChunkedFile<S>) -> u64 {
+    pub(super) fn size<S: ReadAt>(&self, file: &ChunkedFile<S>) -> u64 {
         match self {
             Content::Stored(chunk) | Content::Recompressed(chunk) => file.size(*chunk),
             Content::Spliced(.., size) | Content::Value(_, size) => *size,

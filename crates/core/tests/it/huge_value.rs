@@ -6,10 +6,15 @@ use std::sync::Arc;
 
 use prost_reflect::ReflectMessage;
 use prost_reflect::prost_types::FileDescriptorProto;
-use proto_splitter_core::merge::Merger;
+use proto_splitter_core::ErrorKind;
+use proto_splitter_core::container::ChunkedFile;
+use proto_splitter_core::edit::{RewriteOptions, replace};
+use proto_splitter_core::merge::{Limits, Merger, ReadOptions};
 use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitExt, SplitOptions};
 use record_file::ReadAt;
 
+use crate::merge_support::file::cpb;
+use crate::merge_support::{path, sample};
 use crate::own_process::in_own_process;
 
 /// Size of the value, in bytes: 3 GiB.
@@ -131,4 +136,22 @@ fn a_value_of_3_gib_goes_through_both_profiles_in_bounded_memory() {
             assert!(most <= MOST_MEMORY, "{most} bytes of memory");
         }
     });
+}
+
+#[test]
+fn a_message_of_3_gib_is_not_written_as_a_chunk_that_readers_refuse() {
+    let file = ChunkedFile::from_source(cpb(&sample()), &Limits::default()).unwrap();
+    let target = tempfile::tempfile().unwrap();
+    let (reading, options) = (ReadOptions::new(), RewriteOptions::new());
+    let replaced = replace(
+        &file,
+        &path("10[0]"),
+        &Generated::new(),
+        &target,
+        &reading,
+        &options,
+    );
+    let error = replaced.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncuttable, "{error}");
+    assert_eq!(target.metadata().unwrap().len(), 0);
 }
