@@ -15,8 +15,12 @@ use crate::view::{MessageView, Portion};
 use crate::wire::{Input, SourceInput, WireCursor, WireType, decode_varint, wire_type};
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size of a tensor's encoded shape, in bytes: more than any real shape takes.
+/// Maximum size of a tensor's encoded shape, in bytes, and of its number of dimensions: more than
+/// any real shape takes.
 const MAX_SHAPE: u64 = 64 << 10;
+
+/// Maximum number of dimensions of a shape that an error lists.
+const MOST_SHOWN: usize = 32;
 
 /// Maximum number of bytes to fill with copies of a tensor's last element: 8 GiB. Without this
 /// limit, a short encoded shape could require any number of copies.
@@ -80,6 +84,11 @@ impl TensorHeader {
                         header.one_by_one += len;
                     }
                     _ => {}
+                }
+                if header.shape.len() as u64 > MAX_SHAPE {
+                    let message = format!("the shape has more than {MAX_SHAPE} dimensions");
+                    let error = Error::new(ErrorKind::LimitExceeded, message);
+                    return Err(error.at_offset(field.start));
                 }
             }
         }
@@ -327,6 +336,10 @@ fn reader_of<'a, P: TensorPlace + Send + 'a>(
     }
     let Some(bytes) = header.expected(rule) else {
         let shape = &header.shape;
+        if shape.len() > MOST_SHOWN {
+            let count = shape.len();
+            return bad(format!("a tensor of {count} dimensions has no size"));
+        }
         return bad(format!("a tensor of the shape {shape:?} has no size"));
     };
     let info = header.info(name, rule, location).sized(bytes);

@@ -116,6 +116,23 @@ fn one_of(members: usize) -> MessageDescriptor {
 }
 
 #[test]
+fn a_shape_in_many_packed_fields_is_limited_as_a_whole() {
+    let run = len(12, [1; 1 << 10]);
+    for (runs, is_read) in [(64, true), (65, false)] {
+        let tensor = cat([int(1, 1), len(8, b"a"), run.repeat(runs)]);
+        let message = group(33, tensor);
+        let found = tensors_in(&view(&message), &[&GROUPS]);
+        match found {
+            Ok(tensors) => assert!(is_read, "{}", tensors.len()),
+            Err(error) => {
+                assert!(!is_read, "{error}");
+                assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+            }
+        }
+    }
+}
+
+#[test]
 fn tensors_below_a_long_chain_of_types_are_searched_for() {
     const TYPES: usize = 50_000;
     let of = |at: usize| match at {
