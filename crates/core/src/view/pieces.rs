@@ -15,8 +15,9 @@ use crate::{Error, ErrorKind, Result};
 /// Number of bytes to copy at a time.
 const COPY_LEN: usize = 64 << 10;
 
-/// Maximum number of ranges of the message's other fields, if the pieces include these fields. If
-/// elements and other fields alternated millions of times, the ranges would take too much memory.
+/// Maximum number of ranges of a piece's elements, and of the message's other fields if the pieces
+/// include these fields. If elements and other fields alternated millions of times, the ranges would
+/// take too much memory.
 const MOST_STRETCHES: usize = 1 << 20;
 
 /// Options for dividing a message into pieces.
@@ -312,6 +313,11 @@ impl Pieces<'_> {
             if !self.is_element(&field) {
                 self.left.start = field.end;
                 continue;
+            }
+            let is_apart = |last: &Range<u64>| last.end != field.start;
+            if self.stretches.len() >= MOST_STRETCHES && self.stretches.last().is_some_and(is_apart)
+            {
+                break;
             }
             let around = &self.around;
             let mut fits = |size: u64| {

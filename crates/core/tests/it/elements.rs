@@ -465,6 +465,18 @@ fn pieces_of_a_field_below_have_what_is_around_it() {
 }
 
 #[test]
+fn a_piece_whose_elements_are_in_too_many_places_ends_early() {
+    const COUNT: u64 = (1 << 20) + 7;
+    let message = b"\x0a\0\x10\0".repeat(usize::try_from(COUNT).unwrap());
+    let view = MessageView::of_plain(&message, ReadOptions::new()).unwrap();
+    let pieces = view.pieces(&path("1"), &PieceOptions::new()).unwrap();
+    let pieces: Vec<_> = pieces.map(|piece| piece.unwrap()).collect();
+    let counts: Vec<_> = pieces.iter().map(|piece| piece.count).collect();
+    assert_eq!(counts, [1 << 20, 7]);
+    assert_eq!(pieces[1].first, 1 << 20);
+}
+
+#[test]
 fn pieces_of_a_field_in_a_group_or_a_map_have_its_tags_and_its_key() {
     // Field 13 is interpreted as a map of messages, although no type declares it.
     let elements = [len(7, "a"), len(7, "b")].concat();
