@@ -42,9 +42,9 @@ pub(super) fn element_runs(plan: &MergePlan, trailer: &Trailer) -> Vec<ElementRu
 
 /// An input that reads a message and has a list of the slices in it.
 pub(super) trait ElementRuns: Input {
-    /// Returns the first slice that begins at or after `position` and contains elements of the
-    /// field `number`.
-    fn next_run(&self, position: u64, number: FieldNumber) -> Option<&ElementRun>;
+    /// Returns the first slice that begins within a range and contains elements of the field
+    /// `number`.
+    fn next_run(&self, within: Range<u64>, number: FieldNumber) -> Option<&ElementRun>;
 
     /// Returns the bytes at `range`; `None` if they are not in memory.
     fn part_at_hand(&self, range: &Range<u64>) -> Option<&[u8]>;
@@ -58,11 +58,11 @@ pub(super) struct RunCursor {
 }
 
 impl RunCursor {
-    /// Creates a cursor over the slices of the field `number` that begin at or after `cursor`'s
-    /// position.
+    /// Creates a cursor over the slices of the field `number` that begin in the range which is left
+    /// for `cursor` to read.
     pub(super) fn new<I: ElementRuns>(cursor: &mut WireCursor<I>, number: FieldNumber) -> Self {
-        let position = cursor.position();
-        let next = cursor.input_mut().next_run(position, number).cloned();
+        let left = cursor.position()..cursor.end();
+        let next = cursor.input_mut().next_run(left, number).cloned();
         RunCursor { number, next }
     }
 
@@ -90,7 +90,8 @@ impl RunCursor {
                 behind = run.range.end;
                 cursor.set_range(behind..end);
             }
-            self.next = cursor.input_mut().next_run(behind, self.number).cloned();
+            let next = cursor.input_mut().next_run(behind..end, self.number);
+            self.next = next.cloned();
         }
         passed
     }

@@ -65,9 +65,14 @@ impl<'a> Portion<'a> {
 }
 
 impl ElementRuns for Portion<'_> {
-    fn next_run(&self, position: u64, number: FieldNumber) -> Option<&ElementRun> {
-        let from = self.runs.partition_point(|run| run.range.start < position);
-        self.runs[from..].iter().find(|run| run.number == number)
+    fn next_run(&self, within: Range<u64>, number: FieldNumber) -> Option<&ElementRun> {
+        let from = self
+            .runs
+            .partition_point(|run| run.range.start < within.start);
+        let mut runs = self.runs[from..]
+            .iter()
+            .take_while(|run| run.range.start < within.end);
+        runs.find(|run| run.number == number)
     }
 
     #[inline]
