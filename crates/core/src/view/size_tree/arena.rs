@@ -2,12 +2,13 @@
 //! regardless of how often the path occurs.
 
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashMap};
 
 use prost_reflect::{Kind, MessageDescriptor};
 
 use super::chunks::{ChunkMap, ChunkSet, NO_CHUNK};
-use super::options::TreeOptions;
+use super::options::{DEFAULT_TOP, TreeOptions};
 use crate::path::FieldRef;
 
 /// Maximum number of distinct paths. The sizes of further fields are added to one node per message.
@@ -19,6 +20,10 @@ const MAX_CHILDREN: u32 = 4096;
 
 /// First field number that is looked up in a hash map. Smaller numbers are indices of an array.
 const MAX_SLOTS: usize = 128;
+
+/// Maximum number of steps in the paths of all members that are kept beyond [`DEFAULT_TOP`] for each
+/// field. A step takes about 100 bytes of memory by the time that the path is text.
+const MOST_LINKS: usize = 4 << 20;
 
 const EMPTY: u32 = u32::MAX;
 
@@ -131,6 +136,8 @@ pub(super) struct Arena {
     pub(super) chain: Vec<Link>,
     last_content: u64,
     pub(super) chunks: ChunkMap,
+    /// Total length of the chains of all kept members.
+    links: usize,
     top: usize,
     min_size: u64,
     /// Maximum number of messages to traverse. Content identities are numbered consecutively from
@@ -151,6 +158,7 @@ impl Arena {
             chain: Vec::new(),
             last_content: 0,
             chunks,
+            links: 0,
             top: options.top,
             min_size: options.min_member_size,
             most_entered: options.most_entered,
@@ -314,19 +322,27 @@ impl Arena {
     fn keep(&mut self, id: NodeId, size: u64) {
         let facts = &mut self.facts[id as usize];
         let start = Reverse(self.chain.last().map_or(0, |link| link.start));
-        let place = if facts.heap.len() < self.top {
+        let kept = facts.heap.len();
+        let links = self.links + self.chain.len();
+        let may_grow = kept < self.top && (kept < DEFAULT_TOP || links <= MOST_LINKS);
+        let place = if may_grow {
+            self.links = links;
             facts.places.push(Vec::new());
             facts.places.len() - 1
         } else {
-            match facts.heap.pop() {
-                Some(Reverse(least)) => least.place,
+            match facts.heap.peek_mut() {
+                Some(least) if least.0.size < size => PeekMut::pop(least).0.place,
+                Some(least) => {
+                    self.nodes[id as usize].threshold = least.0.size;
+                    return;
+                }
                 None => return,
             }
         };
         facts.places[place].clear();
         facts.places[place].extend_from_slice(&self.chain);
         facts.heap.push(Reverse(Kept { size, start, place }));
-        if facts.heap.len() >= self.top
+        if (!may_grow || facts.heap.len() >= self.top)
             && let Some(Reverse(least)) = facts.heap.peek()
         {
             self.nodes[id as usize].threshold = least.size;

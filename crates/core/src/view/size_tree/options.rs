@@ -34,7 +34,9 @@ impl TreeOptions {
 
     crate::options! {
         /// Sets the number of largest members to list for each field. Default: [`DEFAULT_TOP`].
-        /// Each listed member of each repeated field takes a few hundred bytes of memory.
+        /// Each listed member of each repeated field takes about 100 bytes of memory for each level
+        /// of its path. If the paths of all listed members would have more than 4 million levels,
+        /// fewer members are listed, but not fewer than [`DEFAULT_TOP`] for a field.
         const top, get_top: usize;
 
         /// Sets the minimum size of members to list, in bytes. Default: 0.

@@ -12,6 +12,7 @@ use crate::ErrorKind;
 use crate::merge::{Limits, ReadOptions};
 use crate::path::FieldPath;
 use crate::view::MessageView;
+use crate::wire::put_varint;
 
 /// A source that isn't in memory, so it is read in windows.
 struct Windows<'a>(&'a [u8]);
@@ -305,6 +306,32 @@ fn ever_new_fields_take_no_more_memory_than_a_limit() {
     assert!(tree.children.len() <= 4097);
     let others = tree.child("(other fields)").unwrap();
     assert_eq!(others.count, 100_000 - 4096);
+}
+
+#[test]
+fn the_listed_members_of_deep_fields_take_no_more_memory_than_a_limit() {
+    let level = |below: Vec<u8>, _| {
+        let mut message = vec![0x0a];
+        put_varint(&mut message, below.len() as u64);
+        message.extend(below);
+        message.extend(b"\x0a\0".repeat(9_999));
+        message
+    };
+    let message = (0..60).fold(b"\x10\x01".to_vec(), level);
+    let kept = TreeOptions::new().top(10_000);
+    let tree = tree_of(&&message[..], ReadOptions::new(), &kept).root;
+    let (mut steps, mut node) = (0, &tree);
+    for _ in 0..60 {
+        node = &node.children[0];
+        let sizes: Vec<u64> = node.members.iter().map(|member| member.size).collect();
+        assert!(
+            sizes.len() >= DEFAULT_TOP && sizes[0] > sizes[1],
+            "{sizes:?}"
+        );
+        let paths = node.members.iter().map(|member| &member.path);
+        steps += paths.map(|path| path.steps().len()).sum::<usize>();
+    }
+    assert!(steps < 5_000_000, "{steps}");
 }
 
 #[test]
