@@ -410,7 +410,8 @@ struct Bounded<'a> {
     /// Number of bytes that are still missing.
     left: u64,
     fills_up: bool,
-    /// If missing elements are filled up, the last whole element, and the bytes after it.
+    /// If missing elements are filled up, the last whole element, and the bytes after it, which
+    /// aren't written yet.
     last: Vec<u8>,
     /// Width of an element in bytes. A complex element consists of two numbers.
     element: usize,
@@ -420,14 +421,22 @@ struct Bounded<'a> {
 impl Write for Bounded<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX);
-        let fits = &bytes[..bytes.len().min(most)];
-        self.sink.write_all(fits)?;
-        self.left -= fits.len() as u64;
-        if self.fills_up {
-            self.last.extend_from_slice(fits);
-            let whole = self.last.len() - self.last.len() % self.element;
-            self.last.drain(..whole.saturating_sub(self.element));
+        if !self.fills_up {
+            let fits = &bytes[..bytes.len().min(most)];
+            self.sink.write_all(fits)?;
+            self.left -= fits.len() as u64;
+            return Ok(bytes.len());
         }
+        // A missing part of an element isn't filled up by itself, so only whole elements are
+        // written.
+        let held = self.last.len() % self.element;
+        let begin = self.last.len() - held;
+        let fits = bytes.len().min(most.saturating_sub(held));
+        self.last.extend_from_slice(&bytes[..fits]);
+        let end = self.last.len() - self.last.len() % self.element;
+        self.sink.write_all(&self.last[begin..end])?;
+        self.left -= (end - begin) as u64;
+        self.last.drain(..end.saturating_sub(self.element));
         Ok(bytes.len())
     }
 
@@ -519,4 +528,36 @@ fn dimensions(shape: &[u8], sizes: &mut Vec<i64>) -> Result<()> {
         sizes.push(size.cast_signed());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_elements_are_copies_of_the_last_whole_element() {
+        for (numbers, expected) in [
+            (&[][..], [0; 6]),
+            (&[1], [0; 6]),
+            (&[1, 2, 3], [1, 2, 1, 2, 1, 2]),
+            (&[1, 2, 3, 4, 5], [1, 2, 3, 4, 3, 4]),
+            (&[1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6]),
+        ] {
+            for step in 1..=numbers.len().max(1) {
+                let mut written = Vec::new();
+                let mut sink = Bounded {
+                    left: 6,
+                    fills_up: true,
+                    last: Vec::new(),
+                    element: 2,
+                    sink: &mut written,
+                };
+                for part in numbers.chunks(step) {
+                    sink.write_all(part).unwrap();
+                }
+                sink.finish(6, numbers.len() as u64).unwrap();
+                assert_eq!(written, expected, "{numbers:?} {step}");
+            }
+        }
+    }
 }
