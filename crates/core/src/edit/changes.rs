@@ -89,7 +89,7 @@ pub struct Changed {
     pub replaced: u64,
     /// Number of values and tensors emptied.
     pub stripped: u64,
-    /// Size of the content removed from the emptied values, in bytes.
+    /// Size of the content removed from the emptied values, with its length prefixes, in bytes.
     pub stripped_bytes: u64,
 }
 

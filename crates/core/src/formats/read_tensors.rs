@@ -89,9 +89,9 @@ impl Opened {
         meter.check()
     }
 
-    /// Returns the strings of a tensor in a message, in element order. If there are fewer strings
-    /// than elements in the shape, the last string is repeated; if there are no strings, all
-    /// elements are empty.
+    /// Returns the strings of a tensor in a message, in element order. There may be fewer strings
+    /// than elements in the shape; then the last one counts for the others, or, if there are no
+    /// strings, all elements are empty.
     ///
     /// # Errors
     ///
