@@ -71,13 +71,14 @@ fn parse_path(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath>
 /// Splits a path into steps at its dots, except dots in keys and in names of extensions.
 fn steps(text: &str) -> Vec<&str> {
     let (mut steps, mut start) = (Vec::new(), 0);
-    let (mut quoted, mut escaped, mut open) = (false, false, 0u32);
+    let (mut quote, mut escaped, mut open) = (None, false, 0u32);
     for (at, c) in text.char_indices() {
         match c {
             _ if escaped => escaped = false,
-            '\\' if quoted => escaped = true,
-            '"' => quoted = !quoted,
-            _ if quoted => {}
+            '\\' if quote.is_some() => escaped = true,
+            _ if quote == Some(c) => quote = None,
+            _ if quote.is_some() => {}
+            '"' | '\'' if open > 0 => quote = Some(c),
             '(' | '[' => open += 1,
             ')' | ']' => open = open.saturating_sub(1),
             '.' if open == 0 => {
@@ -138,6 +139,7 @@ mod tests {
             ("a", vec!["a"]),
             ("a[*].b", vec!["a[*]", "b"]),
             (r#"a["x.\"y]."].b"#, vec![r#"a["x.\"y]."]"#, "b"]),
+            (r#"a['x"y'].b.c"#, vec![r#"a['x"y']"#, "b", "c"]),
             ("(pkg.ext).b", vec!["(pkg.ext)", "b"]),
             ("a.", vec!["a", ""]),
         ] {
