@@ -194,6 +194,16 @@ impl PathQuery {
         found
     }
 
+    /// Returns the name of the last field, as in the query's text; empty for the whole message.
+    #[doc(hidden)]
+    pub fn last_name(&self) -> &str {
+        let above = self.steps.len().checked_sub(2);
+        let begin = above.map_or(0, |above| self.steps[above].end);
+        let step = self.text.get(begin..).unwrap_or_default();
+        let name = step.split('[').next().unwrap_or_default();
+        name.strip_prefix('.').unwrap_or(name)
+    }
+
     /// Returns the text that the query was parsed from.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -354,6 +364,22 @@ mod tests {
         let path: FieldPath = r#"4[0].2["a.b"].1"#.parse().unwrap();
         let query = PathQuery::from(&path);
         assert_eq!(query, PathQuery::parse(query.as_str(), None).unwrap());
+    }
+
+    #[test]
+    fn the_last_name_is_that_of_the_field_without_brackets() {
+        for (text, name) in [
+            ("", ""),
+            ("12", "12"),
+            ("1[*].2['a.b]'].3['x]y']", "3"),
+            ("1['x]y']", "1"),
+        ] {
+            let query = PathQuery::parse(text, None);
+            assert_eq!(query.unwrap().last_name(), name, "{text}");
+        }
+        assert_eq!(parse("message_type[*].field").unwrap().last_name(), "field");
+        let all = parse("message_type").unwrap().each_element();
+        assert_eq!(all.last_name(), "message_type");
     }
 
     #[test]
