@@ -159,7 +159,8 @@ impl<'a> Assembly<'a> {
             if taken.replace(&path, number) {
                 continue;
             }
-            let query = PathQuery::parse(&path.display(root), root).map_err(of_record)?;
+            // As text, the integer key of a field of an unknown type would be an index.
+            let query = PathQuery::from(&path);
             if taken.overlaps(&path) {
                 let values = std::mem::take(&mut taken).values;
                 so_far = self.changed(so_far, &values, Changes::replace, &reading)?;

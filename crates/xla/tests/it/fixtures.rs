@@ -45,9 +45,16 @@ pub(crate) fn manifest(name: &str, kinds: &[RecordKind]) -> Vec<u8> {
     let override_of = |path: &FieldPath, kind: u16| {
         let steps = path.steps().iter().map(|step| {
             let mut part = vec![8, u8::try_from(step.field.0).unwrap()];
-            if let Select::Index(index) = &step.select {
-                part.push(16);
-                proto_splitter_core::wire::put_varint(&mut part, *index);
+            let index = match step.select {
+                Select::Index(index) => Some((16, index)),
+                Select::Key(proto_splitter_core::path::MapKey::I64(key)) => {
+                    Some((32, key.cast_unsigned()))
+                }
+                _ => None,
+            };
+            if let Some((tag, index)) = index {
+                part.push(tag);
+                proto_splitter_core::wire::put_varint(&mut part, index);
             }
             field(1, &part)
         });

@@ -2,6 +2,7 @@
 
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::formats::{ConvertOptions, ConvertTarget, Format, OpenOptions, Registry};
+use proto_splitter_core::path::{FieldPath, MapKey, Step};
 use proto_splitter_xla::{Draft, RecordKind, SplitProto, WriteOptions, XlaFormat};
 use record_file::{ReadAt, RecordFile};
 use serde_json::Value;
@@ -409,6 +410,27 @@ fn the_last_of_many_overrides_of_a_message_takes_effect() {
     overrides.push((kind, b"\x0a\x04last"));
     let split = overridden(&overrides).unwrap();
     assert_eq!(merged(&split).unwrap(), b"\x0a\x06\x0a\x04last");
+}
+
+#[test]
+fn an_integer_key_is_no_index_in_a_message_of_an_unknown_type() {
+    // Entries of a map, in which the key 5 doesn't have the index 5.
+    let entry = |key, value: &[u8]| [&[0x0a, 7, 0x08, key, 0x12, 3][..], value].concat();
+    let message = |last: &[u8]| {
+        [
+            [0, 1, 2, 3, 4, 9].map(|key| entry(key, b"old")).concat(),
+            entry(5, last),
+        ]
+        .concat()
+    };
+    let keyed = Step::key(1, MapKey::I64(5));
+    let path = FieldPath::from_iter([keyed, Step::field(2)]);
+    let kinds = [RecordKind::Merge, RecordKind::Override(path)];
+    let manifest = crate::fixtures::manifest("xla.Unknown", &kinds);
+    let records: [&[u8]; 3] = [&manifest, &message(b"old"), b"new"];
+    let file = Arc::new(crate::fixtures::record_file(&records));
+    let split = SplitProto::open(file, None).unwrap();
+    assert_eq!(merged(&split).unwrap(), message(b"new"));
 }
 
 #[test]
