@@ -79,10 +79,11 @@ impl Format for XlaFormat {
             return None;
         }
         let ending = is_named(candidate.path(), HLO_ENDING);
-        let is_dump = ending || is_named(candidate.path(), ".riegeli");
-        if is_dump && (candidate.size() == 0 || given_up(candidate.head()).is_some()) {
-            // Instead of a module, the file contains a message that XLA wrote. Opening the file
-            // reports this message.
+        let is_records_dump = is_records_dump(candidate.path());
+        let has_message = (ending || is_records_dump) && given_up(candidate.head()).is_some();
+        if has_message || (candidate.size() == 0 && is_records_dump) {
+            // Instead of a module, the file contains a message that XLA wrote, or nothing. Opening
+            // the file reports this.
             return Some(Confidence::Certain);
         }
         let is_records = candidate.is_chunked().unwrap_or(false);
@@ -113,7 +114,8 @@ impl Format for XlaFormat {
 
     fn message_type(&self, path: &Path) -> Option<&'static str> {
         let file = std::fs::File::open(path).ok();
-        let Some((layers, source)) = file.and_then(|file| unwrapped(Arc::new(file)).ok()) else {
+        let unwrapped = |file| unwrapped(Arc::new(file), &OpenOptions::new()).ok();
+        let Some((layers, source)) = file.and_then(unwrapped) else {
             return type_in_one_piece(path, &[]);
         };
         match manifest_of(source) {
@@ -277,6 +279,11 @@ fn is_named(path: &Path, ending: &str) -> bool {
     name.is_some_and(|name| name.ends_with(ending))
 }
 
+/// Returns true if a file has the name of a dump in records, rather than of a profile.
+fn is_records_dump(path: &Path) -> bool {
+    is_named(path, ".riegeli") && !is_named(path, ".xplane.riegeli")
+}
+
 /// Returns the type of a message that isn't a split proto, based on its file's name and its layers;
 /// `None` if it is unknown.
 fn type_in_one_piece(path: &Path, layers: &[Layer]) -> Option<&'static str> {
@@ -297,9 +304,13 @@ fn given_up(head: &[u8]) -> Option<&str> {
 }
 
 fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
-    if input.size() == 0 && is_named(input.path(), ".riegeli") {
+    if input.size() == 0 && is_records_dump(input.path()) {
         let message = "the file is empty: XLA's writer gave up, usually since a computation has \
                        more than 2 GiB";
+        return Err(Error::new(ErrorKind::InvalidMessage, message));
+    }
+    if input.size() == 0 && is_named(input.path(), HLO_ENDING) {
+        let message = "the file is empty, but a module was expected";
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     }
     if let Some(text) = given_up(input.head()) {
@@ -310,7 +321,7 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     }
     let path = input.is_local().then_some(input.path());
-    let (layers, source) = unwrapped(input.source()?)?;
+    let (layers, source) = unwrapped(input.source()?, options)?;
     let asked = options.get_descriptor().cloned();
     let is_unpacked = |asked: &MessageDescriptor| asked.full_name() == HUMAN_READABLE_EXECUTABLE;
     let unpacks = asked.as_ref().is_some_and(is_unpacked);

@@ -2,12 +2,13 @@
 //! metadata.
 
 use std::fmt;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
 use prost::Message;
-use proto_splitter_core::formats::Candidate;
+use proto_splitter_core::formats::{Candidate, OpenOptions};
+use proto_splitter_core::merge::{DEFAULT_LEAST_MAX_MERGED_SIZE, LARGEST_EXPANSION};
 use proto_splitter_core::spans::first_bytes;
 use proto_splitter_core::wire::decode_varint;
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -21,6 +22,9 @@ const MAX_METADATA: u64 = 64 << 20;
 
 /// Number of bytes to decompress from a cache entry in order to recognize it.
 const PROBED: u64 = 4 << 10;
+
+/// Number of bytes to decompress at a time.
+const BLOCK: usize = 64 << 10;
 
 /// Length of the signature at the beginning of a record file, in bytes.
 const SIGNATURE: usize = 64;
@@ -136,13 +140,18 @@ fn metadata(head: &[u8]) -> Option<(Range<usize>, IfrtMetadata)> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if the executable can't be decompressed; [`ErrorKind::Io`] if it
-/// can't be read.
-pub(crate) fn unwrapped(source: Arc<dyn ReadAt>) -> Result<(Vec<Layer>, Arc<dyn ReadAt>)> {
+/// [`ErrorKind::InvalidMessage`] if the executable can't be decompressed;
+/// [`ErrorKind::LimitExceeded`] if it would have more bytes than the limits allow;
+/// [`ErrorKind::Cancelled`]; [`ErrorKind::Io`] if it can't be read, or the temporary file can't be
+/// written.
+pub(crate) fn unwrapped(
+    source: Arc<dyn ReadAt>,
+    options: &OpenOptions,
+) -> Result<(Vec<Layer>, Arc<dyn ReadAt>)> {
     let (mut layers, mut source) = (Vec::new(), source);
     let head = first_bytes(&*source, SIGNATURE as u64)?;
     if let Some(codec) = Codec::of(&head) {
-        let bytes = decompressed(&*source, codec)?;
+        let bytes = decompressed(&*source, codec, options)?;
         layers.push(Layer::Compressed(codec.name()));
         let time = first_bytes(&bytes, COMPILE_TIME as u64)?;
         let time = time.try_into().map_err(|_| {
@@ -172,12 +181,42 @@ fn behind(source: &Arc<dyn ReadAt>, skipped: u64) -> Result<Arc<dyn ReadAt>> {
 }
 
 /// Decompresses a source to a temporary file, and returns the file.
-fn decompressed(source: &dyn ReadAt, codec: Codec) -> Result<std::fs::File> {
+fn decompressed(source: &dyn ReadAt, codec: Codec, options: &OpenOptions) -> Result<std::fs::File> {
+    let stored = source.size()?;
+    let most = options.get_limits().get_max_merged_size();
+    let most = most.unwrap_or_else(|| {
+        let expanded = stored.saturating_mul(LARGEST_EXPANSION);
+        expanded.max(DEFAULT_LEAST_MAX_MERGED_SIZE)
+    });
+    let mut reader = codec.reader(PositionReader::new(source))?;
     let mut file = tempfile::tempfile()?;
-    let stored = PositionReader::new(source);
-    std::io::copy(&mut codec.reader(stored)?, &mut file).map_err(|error| {
-        let message = format!("it can't be decompressed with {}: {error}", codec.name());
-        Error::new(ErrorKind::InvalidMessage, message)
-    })?;
-    Ok(file)
+    let (mut block, mut size) = (vec![0; BLOCK], 0);
+    loop {
+        options.get_progress().check()?;
+        let len = match reader.read(&mut block) {
+            Ok(0) => return Ok(file),
+            Ok(len) => len,
+            Err(error) if is_of_source(&error) => return Err(error.into()),
+            Err(error) => {
+                let message = format!("it can't be decompressed with {}: {error}", codec.name());
+                return Err(Error::new(ErrorKind::InvalidMessage, message));
+            }
+        };
+        size += len as u64;
+        if size > most {
+            let message = format!(
+                "it would be decompressed to more than the {most} bytes that `max-merged-size` allows, from {stored} stored bytes"
+            );
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        file.write_all(&block[..len])?;
+    }
+}
+
+/// Returns true if a decoder passed an error on from its source.
+fn is_of_source(error: &std::io::Error) -> bool {
+    let is_known = error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<Error>() || inner.is::<record_file::Error>());
+    is_known || error.raw_os_error().is_some()
 }

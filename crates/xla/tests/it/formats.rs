@@ -7,6 +7,8 @@ use proto_splitter_core::ErrorKind;
 use proto_splitter_core::formats::{
     Candidate, ConvertOptions, Format, OpenOptions, Opened, Registry,
 };
+use proto_splitter_core::merge::Limits;
+use proto_splitter_core::progress::{CancelToken, Progress};
 use proto_splitter_xla::{
     Draft, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO, HUMAN_READABLE_EXECUTABLE,
     SplitProto, WriteOptions, XlaFormat,
@@ -243,6 +245,17 @@ fn entries_of_a_compilation_cache_are_opened() {
             layers[0].1.contains(name) && layers[1].1.contains("258"),
             "{layers:?}"
         );
+        let least = Limits::new().max_merged_size(inside.len() as u64 - 1);
+        let token = CancelToken::new();
+        token.cancel();
+        let stopped = Progress::default().cancelled_by(&token);
+        for (options, kind) in [
+            (OpenOptions::new().limits(least), ErrorKind::LimitExceeded),
+            (OpenOptions::new().progress(stopped), ErrorKind::Cancelled),
+        ] {
+            let error = FORMATS.open(&path, &options).unwrap_err();
+            assert_eq!(error.kind(), kind, "{error}");
+        }
     }
 }
 
@@ -250,6 +263,7 @@ fn entries_of_a_compilation_cache_are_opened() {
 fn what_xla_left_when_it_gave_up_is_named() {
     for (name, bytes, said) in [
         ("m.riegeli", &b""[..], "a computation has more than 2 GiB"),
+        ("m.hlo.pb", b"", "the file is empty"),
         (
             "m.hlo.pb",
             b"Failed to serialize HLO module proto.",
@@ -265,6 +279,13 @@ fn what_xla_left_when_it_gave_up_is_named() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn an_empty_profile_is_no_dump_of_a_module() {
+    let name = "host.xplane.riegeli".as_ref();
+    let input = Candidate::of_source(name, Arc::new(Vec::new())).unwrap();
+    assert_eq!(XlaFormat.recognize(&input), None);
 }
 
 #[test]
