@@ -78,12 +78,41 @@ struct Literal {
     pieces: Vec<Range<u64>>,
 }
 
+/// All constants, in module order.
+#[derive(Debug)]
+struct Found {
+    literals: Vec<Literal>,
+    /// The indices of the constants, sorted by name. An element of a tuple may have the name of
+    /// another constant.
+    by_name: Vec<usize>,
+}
+
+impl Found {
+    fn new(literals: Vec<Literal>) -> Found {
+        let mut by_name: Vec<usize> = (0..literals.len()).collect();
+        by_name.sort_by_key(|&at| literals[at].info.name.as_str());
+        Found { literals, by_name }
+    }
+
+    fn of(&self, info: &TensorInfo) -> Option<&Literal> {
+        let infos = |&at: &usize| &self.literals[at].info;
+        let from = self
+            .by_name
+            .partition_point(|at| infos(at).name < info.name);
+        let mut alike = self.by_name[from..]
+            .iter()
+            .take_while(|at| infos(at).name == info.name);
+        let at = alike.find(|at| infos(at) == info)?;
+        self.literals.get(*at)
+    }
+}
+
 /// The constants in the module that a message contains.
 pub(crate) struct Literals {
     message: Arc<dyn ReadAt>,
     /// Field numbers that lead from the message to the module.
     module: &'static [u32],
-    found: OnceLock<Vec<Literal>>,
+    found: OnceLock<Found>,
 }
 
 impl std::fmt::Debug for Literals {
@@ -108,7 +137,8 @@ impl Literals {
     /// Returns the descriptions of the constants, in module order.
     pub(crate) fn infos(&self) -> Result<Vec<TensorInfo>> {
         Ok(self
-            .list()?
+            .found()?
+            .literals
             .iter()
             .map(|literal| literal.info.clone())
             .collect())
@@ -116,8 +146,7 @@ impl Literals {
 
     /// Returns a reader for the elements of the constant that `info` describes.
     pub(crate) fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
-        let found = self.list()?.iter().find(|literal| literal.info == *info);
-        let Some(literal) = found else {
+        let Some(literal) = self.found()?.of(info) else {
             let message = format!("there is no constant {:?}", info.name);
             return Err(Error::new(ErrorKind::InvalidPath, message));
         };
@@ -148,7 +177,7 @@ impl Literals {
         }))
     }
 
-    fn list(&self) -> Result<&[Literal]> {
+    fn found(&self) -> Result<&Found> {
         if let Some(found) = self.found.get() {
             return Ok(found);
         }
@@ -170,7 +199,7 @@ impl Literals {
             }
         }
         let found = walk.found;
-        Ok(self.found.get_or_init(|| found))
+        Ok(self.found.get_or_init(|| Found::new(found)))
     }
 }
 
