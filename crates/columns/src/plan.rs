@@ -74,6 +74,8 @@ struct Wanted {
     /// True if all fields of the message are requested.
     is_whole: bool,
     fields: Vec<(FieldRef, Wanted)>,
+    /// The index of each field, by its number.
+    by_number: HashMap<u32, usize>,
 }
 
 impl Planner {
@@ -314,12 +316,8 @@ fn output(name: String, path: &[FieldRef], shape: &Arc<MessageShape>) -> Output 
     let mut data_type = DataType::Null;
     for member in path {
         let Some(within) = message.take() else { break };
-        let number = member.number();
-        let at = within
-            .fields
-            .iter()
-            .position(|field| field.number == number);
-        let at = at.unwrap_or_default();
+        let slot = within.slot(member.number());
+        let at = slot.and_then(|slot| slot.field).unwrap_or_default();
         place.push(at);
         let Some(field) = within.fields.get(at) else {
             break;
@@ -388,7 +386,7 @@ impl Wanted {
     fn whole() -> Self {
         Wanted {
             is_whole: true,
-            fields: Vec::new(),
+            ..Wanted::default()
         }
     }
 
@@ -398,12 +396,10 @@ impl Wanted {
             return Ok(());
         };
         let number = first.number();
-        let known = self
-            .fields
-            .iter()
-            .position(|(member, _)| member.number() == number);
+        let known = self.by_number.get(&number).copied();
         let at = known.unwrap_or(self.fields.len());
         if known.is_none() {
+            self.by_number.insert(number, at);
             self.fields.push((first.clone(), Wanted::default()));
         }
         let below = &mut self.fields[at].1;

@@ -1,5 +1,6 @@
 //! Tables with a row for each element that a query selects.
 
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
@@ -261,16 +262,14 @@ impl Plan {
                 let shape = planner.scalar(kind).unwrap_or(Shape::Scalar(Scalar::Bytes));
                 // A row whose value readers treat as an unknown field is null.
                 let is_nullable = matches!(&shape, Shape::Enum(names) if names.is_closed());
-                let field = Field::new(value_name(query), shape.data_type(), is_nullable);
+                let field = Field::new(query.last_name(), shape.data_type(), is_nullable);
                 fields.push(field);
                 Row::Value(shape)
             }
         };
-        for (at, field) in fields.iter().enumerate() {
-            if fields[..at]
-                .iter()
-                .any(|other| other.name() == field.name())
-            {
+        let mut names = HashSet::new();
+        for field in &fields {
+            if !names.insert(field.name()) {
                 let message = format!("two columns are called {:?}", field.name());
                 return Err(Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str()));
             }
@@ -581,22 +580,6 @@ fn keys(kind: &Kind, keys: &[MapKey]) -> ArrayRef {
         DataType::UInt64 => of!(UInt64Array, U64),
         _ => of!(StringArray, String),
     }
-}
-
-/// Returns the last field name in the query. It is the name of the column for rows that aren't
-/// messages, which have only one column.
-fn value_name(query: &PathQuery) -> String {
-    let (mut name, mut depth) = (String::new(), 0_usize);
-    for c in query.as_str().chars() {
-        match c {
-            '[' => depth += 1,
-            ']' => depth = depth.saturating_sub(1),
-            '.' if depth == 0 => name.clear(),
-            c if depth == 0 => name.push(c),
-            _ => {}
-        }
-    }
-    name
 }
 
 /// Converts an Arrow or Parquet error that isn't about specific bytes of the message.
