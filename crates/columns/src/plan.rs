@@ -178,7 +178,6 @@ impl Planner {
                 names: None,
             });
             fields.push(FieldShape {
-                number: member.number(),
                 name: member.name(),
                 has_presence: member.has_presence(),
                 shape,

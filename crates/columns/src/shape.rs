@@ -175,7 +175,6 @@ pub(crate) fn entries_field(key: Scalar, value: &Shape) -> Field {
 /// A protobuf field that becomes a column.
 #[derive(Clone, Debug)]
 pub(crate) struct FieldShape {
-    pub(crate) number: u32,
     pub(crate) name: String,
     pub(crate) shape: Shape,
     /// True if an absent field differs from a field with the value 0 or an empty value.
