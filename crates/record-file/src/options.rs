@@ -40,7 +40,8 @@ impl ReaderOptions {
     }
 
     /// Limits the memory for one chunk of records, in bytes. Neither the stored nor the decoded
-    /// chunk may be larger, nor the list of a simple chunk's records, at 8 bytes per record.
+    /// chunk may be larger, nor the list of a simple chunk's records, at 8 bytes per record. The
+    /// lists of a transposed chunk's buffers and states, at 128 bytes each, may have 16 MiB more.
     /// Default: [`DEFAULT_MAX_CHUNK_MEMORY`]. A larger record in its own chunk can still be
     /// streamed, or read into the caller's buffer.
     #[must_use]

@@ -26,6 +26,13 @@ pub(crate) const LEFT_OPEN: &str = "transposed chunk: a message ends that doesn'
 pub(crate) const STILL_OPEN: &str = "transposed chunk: a record begins inside a message";
 pub(crate) const MESSAGE_TOO_LARGE: &str = "transposed chunk: a message has more than 4 GiB";
 
+pub(crate) const TOO_DEEP: &str = "transposed chunk: more than 524288 messages in one another";
+
+/// Maximum number of messages and groups in one another. The end of a message takes memory before
+/// any byte of the message is emitted. Writers transpose only 100 levels, and parsers of protobuf
+/// read hardly more.
+pub(crate) const MOST_OPEN: usize = 1 << 19;
+
 /// The unread part of a buffer: a range of the bytes that hold all buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
@@ -193,6 +200,9 @@ impl FastWalk {
                     start -= len;
                 }
                 Kind::SubmessageEnd => {
+                    if self.open.len() == MOST_OPEN {
+                        return Err(TOO_DEEP);
+                    }
                     self.open.push(Open {
                         behind: memory.len() - start,
                         tag: step.tag,

@@ -1,12 +1,19 @@
 //! Reading the header of a transposed chunk.
 
+use crate::codec::TRUSTED_SIZE;
 use crate::error::{Error, Result};
+use crate::options::ReaderOptions;
 use crate::varint;
+
+/// Upper bound on the memory that one bucket, buffer or state takes in all lists together, in
+/// bytes.
+const ITEM_SIZE: u64 = 128;
 
 /// A reader for the numbers in the header of a transposed chunk.
 pub(super) struct Header<'a> {
     pub(super) rest: &'a [u8],
     pub(super) begin: u64,
+    pub(super) options: &'a ReaderOptions,
 }
 
 impl Header<'_> {
@@ -23,10 +30,11 @@ impl Header<'_> {
     }
 
     /// Reads the number of items, each of which takes at least one byte in the header. Fails if the
-    /// header is too short for the items.
+    /// header is too short for the items, or if lists of so many items need more memory than is
+    /// allowed.
     pub(super) fn count(&mut self, what: &'static str) -> Result<usize> {
-        let count = self.u32(what)?;
-        usize::try_from(count)
+        let claimed = self.u32(what)?;
+        let count = usize::try_from(claimed)
             .ok()
             .filter(|&count| count <= self.rest.len())
             .ok_or_else(|| {
@@ -34,6 +42,10 @@ impl Header<'_> {
                     self.begin,
                     format!("transposed chunk: {what} is more than the header has room for"),
                 )
-            })
+            })?;
+        let lists = u64::from(claimed) * ITEM_SIZE;
+        self.options
+            .check_memory(self.begin, lists.saturating_sub(TRUSTED_SIZE))?;
+        Ok(count)
     }
 }

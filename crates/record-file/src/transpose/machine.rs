@@ -71,6 +71,7 @@ impl<'a> Machine<'a> {
         let mut header = Header {
             rest: header,
             begin,
+            options,
         };
         let num_buckets = header.count("number of buckets")?;
         let num_buffers = header.count("number of buffers")?;
@@ -194,7 +195,8 @@ impl<'a> Machine<'a> {
     ) -> Result<(Range<usize>, Option<Vec<u8>>)> {
         let mut all = Vec::new();
         for index in 0..self.buckets.len() {
-            let bytes = self.decompress_bucket(index, begin, decoders, options)?;
+            let held = all.len() as u64;
+            let bytes = self.decompress_bucket(index, held, begin, decoders, options)?;
             all.append(&mut bytes.unwrap_or_default());
         }
         let buffers = all.len();
@@ -233,10 +235,12 @@ impl<'a> Machine<'a> {
         cursors.ok_or_else(too_large)
     }
 
-    /// Decompresses a bucket. Returns `None` if it isn't compressed.
+    /// Decompresses a bucket, in addition to `held` bytes of other buckets. Returns `None` if it
+    /// isn't compressed.
     pub(crate) fn decompress_bucket(
         &self,
         bucket: usize,
+        held: u64,
         begin: u64,
         decoders: &mut Decoders,
         options: &ReaderOptions,
@@ -247,7 +251,7 @@ impl<'a> Machine<'a> {
         if self.compression == CompressionKind::None {
             return Ok(None);
         }
-        options.check_memory(begin, bucket.size)?;
+        options.check_memory(begin, held.saturating_add(bucket.size))?;
         decoders
             .decompress(self.compression, bucket.stored, bucket.size)
             .map(Some)

@@ -2,8 +2,8 @@
 //! fields without reading their values.
 use super::backward::Backward;
 use super::fast::{
-    BUFFER_ENDS, Found, LEFT_MACHINE, LEFT_OPEN, MESSAGE_TOO_LARGE, NOT_OPEN, Records, STILL_OPEN,
-    TOO_LARGE, TOO_MANY,
+    BUFFER_ENDS, Found, LEFT_MACHINE, LEFT_OPEN, MESSAGE_TOO_LARGE, MOST_OPEN, NOT_OPEN, Records,
+    STILL_OPEN, TOO_DEEP, TOO_LARGE, TOO_MANY,
 };
 use super::machine::Machine;
 use super::projection::{FieldProjection, Selected};
@@ -50,6 +50,7 @@ pub(crate) fn run(
         decoders,
         options,
         buckets: vec![None; machine.buckets.len()],
+        held: 0,
         used: vec![0; machine.buffers.len()],
     };
     run.walk(machine.first, transitions, &mut buffers)?;
@@ -156,13 +157,17 @@ impl<'a> Run<'a> {
         self.out.push(&prefix).ok_or(TOO_LARGE)
     }
 
-    fn enter(&mut self, state: u32, group: bool) {
+    fn enter(&mut self, state: u32, group: bool) -> Found<()> {
+        if self.open.len() == MOST_OPEN {
+            return Err(TOO_DEEP);
+        }
         self.open.push(Open {
             at: self.out.len(),
             state,
             group,
             around: self.selected,
         });
+        Ok(())
     }
 
     fn leave(&mut self, group: bool) -> Found<Open<'a>> {
@@ -210,6 +215,8 @@ struct LazyBuffers<'m, 'a, 'd> {
     decoders: &'d mut Decoders,
     options: &'d ReaderOptions,
     buckets: Vec<Option<Vec<u8>>>,
+    /// Total size of the decompressed buckets, in bytes.
+    held: u64,
     /// Number of bytes read from each buffer.
     used: Vec<usize>,
 }
@@ -226,9 +233,12 @@ impl LazyBuffers<'_, '_, '_> {
             .ok_or_else(|| wrong(BUFFER_ENDS))?;
         let bucket = place.bucket as usize;
         if self.buckets[bucket].is_none() {
-            self.buckets[bucket] =
+            let held = self.held;
+            let decompressed =
                 self.machine
-                    .decompress_bucket(bucket, begin, self.decoders, self.options)?;
+                    .decompress_bucket(bucket, held, begin, self.decoders, self.options)?;
+            self.held += decompressed.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            self.buckets[bucket] = decompressed;
         }
         let bytes = match &self.buckets[bucket] {
             Some(bytes) => bytes,
@@ -298,14 +308,14 @@ impl Run<'_> {
                 self.end_record().map_err(wrong)?;
             }
             (Emit::SubmessageEnd, _) => {
-                self.enter(at, false);
+                self.enter(at, false).map_err(wrong)?;
                 self.selected = selected;
             }
             (Emit::EndGroup, _) => {
                 if !matches!(selected, Selected::Nothing) {
                     self.tag(state).map_err(wrong)?;
                 }
-                self.enter(at, true);
+                self.enter(at, true).map_err(wrong)?;
                 self.selected = selected;
             }
             (Emit::SubmessageStart, _) => {

@@ -104,6 +104,25 @@ impl Machine {
     }
 }
 
+/// Returns `bytes` compressed by zstd, after their size.
+pub(crate) fn compressed(bytes: &[u8]) -> Vec<u8> {
+    let stream = zstd::bulk::compress(bytes, 3).unwrap();
+    [&varint_of(bytes.len() as u64), &stream[..]].concat()
+}
+
+/// Returns the data of a transposed chunk, compressed by zstd, with these stored buckets.
+pub(crate) fn compressed_chunk(header: &[u8], buckets: &[Vec<u8>], transitions: &[u8]) -> Vec<u8> {
+    let header = compressed(header);
+    [
+        b"z",
+        &varint_of(header.len() as u64)[..],
+        &header,
+        &buckets.concat(),
+        &compressed(transitions),
+    ]
+    .concat()
+}
+
 type Change = fn(&mut Machine);
 
 #[test]
@@ -251,10 +270,6 @@ fn headers_of_transposed_chunks_that_are_none() {
 
 #[test]
 fn sizes_that_are_more_than_any_memory_together_are_refused() {
-    let compressed = |bytes: &[u8]| {
-        let stream = zstd::bulk::compress(bytes, 3).unwrap();
-        [&varint_of(bytes.len() as u64), &stream[..]].concat()
-    };
     // The chunk has buckets that consist only of their sizes, with one buffer each, and the state
     // for records that are not messages.
     for sizes in [
@@ -275,15 +290,7 @@ fn sizes_that_are_more_than_any_memory_together_are_refused() {
             .chain(sizes.iter().copied())
             .chain([1, 1, 0, 0, 0])
             .for_each(|value| frame::varint(&mut header, value));
-        let header = compressed(&header);
-        let data = [
-            b"z",
-            &varint_of(header.len() as u64)[..],
-            &header,
-            &buckets.concat(),
-            &compressed(b"\0"),
-        ]
-        .concat();
+        let data = compressed_chunk(&header, &buckets, b"\0");
         let frame = Frame::new(b't', 2, 3, &data);
         let what = format!("buckets of {sizes:?}");
         refused(&what, &frame, ErrorKind::LimitExceeded, "memory");
