@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::fast::Cursor;
 use super::header::Header;
-use super::states::{State, has_implicit_loop, parse_states};
+use super::states::{State, has_implicit_loop, parse_states, skip_no_ops};
 use crate::codec::Decoders;
 use crate::compression::CompressionKind;
 use crate::error::{Error, Result};
@@ -95,7 +95,7 @@ impl<'a> Machine<'a> {
             });
         }
         let buffers = place_buffers(&mut header, &buckets, num_buffers)?;
-        let states = parse_states(&mut header, num_buffers)?;
+        let mut states = parse_states(&mut header, num_buffers)?;
         let first = header.u32("first state")?;
         if usize::try_from(first).is_ok_and(|first| first >= states.len())
             && !(states.is_empty() && first == 0)
@@ -117,6 +117,7 @@ impl<'a> Machine<'a> {
                 "transposed chunk: states form an infinite loop",
             ));
         }
+        skip_no_ops(&mut states);
         Ok(Machine {
             compression,
             buckets,

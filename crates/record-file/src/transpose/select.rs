@@ -41,6 +41,7 @@ pub(crate) fn run(
         out: Backward::new(claims.size, claims.stored)?,
         ends: Vec::new(),
         open: Vec::new(),
+        left: claims.size,
         selected: Selected::of(projection.root()),
         root: Selected::of(projection.root()),
     };
@@ -75,6 +76,9 @@ struct Run<'a> {
     ends: Vec<u64>,
     /// The enclosing messages and groups.
     open: Vec<Open<'a>>,
+    /// Number of states that may still be passed without output. Each of them would emit at least
+    /// one of the bytes that the chunk claims.
+    left: u64,
     /// The selected part of the innermost message or group in `open`.
     selected: Selected<'a>,
     root: Selected<'a>,
@@ -158,6 +162,7 @@ impl<'a> Run<'a> {
     }
 
     fn enter(&mut self, state: u32, group: bool) -> Found<()> {
+        self.pass()?;
         if self.open.len() == MOST_OPEN {
             return Err(TOO_DEEP);
         }
@@ -167,6 +172,12 @@ impl<'a> Run<'a> {
             group,
             around: self.selected,
         });
+        Ok(())
+    }
+
+    /// Counts a state that emits nothing although it would without the projection.
+    fn pass(&mut self) -> Found<()> {
+        self.left = self.left.checked_sub(1).ok_or(TOO_LARGE)?;
         Ok(())
     }
 
@@ -334,7 +345,7 @@ impl Run<'_> {
                     self.tag(state).map_err(wrong)?;
                 }
             }
-            (_, Selected::Nothing) => {}
+            (_, Selected::Nothing) => self.pass().map_err(wrong)?,
             (emit, selected) => {
                 let whole = matches!(selected, Selected::All);
                 match emit {

@@ -185,3 +185,23 @@ pub(super) fn has_implicit_loop(states: &[State]) -> bool {
     }
     false
 }
+
+/// Replaces each state that only leads to another state by the state where the chain of such states
+/// ends. Otherwise each transition could walk a chain that is as long as the header.
+///
+/// The implicit transitions must not form a loop.
+pub(super) fn skip_no_ops(states: &mut [State]) {
+    let only_leads = |state: &State| state.implicit && state.emit == Emit::Nothing;
+    for start in 0..states.len() {
+        let mut end = start;
+        while only_leads(&states[end]) {
+            end = states[end].next as usize;
+        }
+        let mut at = start;
+        while only_leads(&states[at]) {
+            let next = states[at].next as usize;
+            states[at] = states[end];
+            at = next;
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! Tests with transposed chunks that have correct hashes, but state machines that no writer would
 //! produce.
+use std::time::{Duration, Instant};
+
 use record_file::{
     ChunkOffset, Error, ErrorKind, FieldProjection, ReaderOptions, RecordFile, RecordReader,
 };
@@ -395,4 +397,60 @@ fn a_state_that_stands_for_two_fields_is_wanted_by_where_it_is_met() {
             assert_eq!(record, Some(expected), "{projection:?} {group_first}");
         }
     }
+}
+
+#[test]
+fn long_chains_of_states_without_output_take_no_time() {
+    const STATES: u64 = 20_000;
+    let implicit = |state: u64| STATES + state;
+    let no_op = Machine {
+        buckets: vec![],
+        buffers: vec![],
+        tags: vec![0; 20_000],
+        next: (1..STATES).map(implicit).chain([0]).collect(),
+        kinds: vec![],
+        state_buffers: vec![],
+        first: 0,
+        transitions: vec![3; 1 << 16],
+    };
+    // Each state emits a field that isn't selected.
+    let mut skipped = no_op.clone();
+    skipped.tags = vec![2 << 3; 20_000];
+    skipped.kinds = vec![10; 20_000];
+    for (what, machine) in [("no field", no_op), ("a field", skipped)] {
+        let data = machine.encode();
+        let bytes = frame::file(&[Frame::new(b't', 1, 1 << 20, &data)]);
+        for projection in [FieldProjection::all(), FieldProjection::none().field(&[1])] {
+            let began = Instant::now();
+            let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
+            reader.set_field_projection(projection);
+            let error = reader.read_record().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{what}: {error}");
+            assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        }
+    }
+}
+
+#[test]
+fn chains_of_states_without_output_lead_to_the_state_behind_them() {
+    let mut machine = Machine::nested();
+    // In front of each of the five states is a state that only leads to it, once through another.
+    let implicit = |state: u64| 11 + state;
+    machine.tags.extend([0; 6]);
+    machine.next = vec![6, 7, 8, 9];
+    machine
+        .next
+        .iter_mut()
+        .for_each(|next| *next = implicit(*next));
+    machine.next.push(0);
+    machine.next.extend([0, 1, 2, 10, 4, 3].map(implicit));
+    machine.first = 5;
+    let data = machine.encode();
+    let frame = Frame::new(b't', 1, 7, &data);
+    let message = b"\x08\x05\x12\x03\x08\xac\x02";
+    assert_eq!(read(&frame).unwrap(), [&message[..]]);
+    let bytes = frame::file(&[frame]);
+    let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
+    reader.set_field_projection(FieldProjection::none().field(&[2]));
+    assert_eq!(reader.read_record().unwrap(), Some(&message[2..]));
 }
