@@ -53,9 +53,16 @@ impl<I: RecordInput> RecordReader<I> {
         let after = |block: u64| block.saturating_add(BLOCK);
         let mut block = match place {
             FaultPlace::Data { end } => return self.region(begin, end, error),
-            FaultPlace::Truncated => return self.region(begin, u64::MAX, error),
+            // A stream has no more bytes. In a file, another writer may have appended chunks to an
+            // unfinished chunk that claims to go on beyond them.
+            FaultPlace::Truncated if !self.input.goes_back() => {
+                return self.region(begin, u64::MAX, error);
+            }
             FaultPlace::Io => return Err(error),
-            FaultPlace::ChunkHeader => next_boundary(begin.saturating_add(1)),
+        let is_truncated = place == FaultPlace::Truncated;
+            FaultPlace::Truncated | FaultPlace::ChunkHeader => {
+                next_boundary(begin.saturating_add(1))
+            }
             FaultPlace::BlockHeader { block } => after(block),
             FaultPlace::OtherChunk { block, header } => {
                 let next = block.saturating_add(header.next_chunk);
@@ -64,6 +71,9 @@ impl<I: RecordInput> RecordReader<I> {
                 // isn't reliable. Otherwise, only a close end is used, since a jump to a distant
                 // one could skip too much.
                 if !here && header.next_chunk <= BLOCK && next > begin && is_chunk_boundary(next) {
+                if header.previous_chunk == 0 && block > begin {
+                    return self.region(begin, block, error);
+                }
                     return self.region(begin, next, error);
                 }
                 after(block)
@@ -75,6 +85,8 @@ impl<I: RecordInput> RecordReader<I> {
                     let found = if header.previous_chunk == 0 {
                         block
                     } else {
+                // The block belongs to the unfinished chunk.
+                Ok(header) if is_truncated && header.previous_chunk == block - begin => {}
                         block.saturating_add(header.next_chunk)
                     };
                     if found >= block && is_chunk_boundary(found) {
@@ -88,6 +100,7 @@ impl<I: RecordInput> RecordReader<I> {
                 },
             }
             block = after(block);
+                    _ if is_truncated => {}
         }
     }
 

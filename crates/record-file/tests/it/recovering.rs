@@ -373,19 +373,22 @@ fn metadata_that_is_damaged_costs_no_records() {
     assert!(contradictions > 0);
 }
 
+/// A file to which others write.
+#[derive(Clone, Default)]
+struct Growing(Arc<Mutex<Vec<u8>>>);
+
+impl ReadAt for Growing {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().read_at(offset, buf)
+    }
+
+    fn size(&self) -> std::io::Result<u64> {
+        ReadAt::size(&*self.0.lock().unwrap())
+    }
+}
+
 #[test]
 fn a_file_that_grows_is_recovered_only_where_it_is_damaged() {
-    #[derive(Clone, Default)]
-    struct Growing(Arc<Mutex<Vec<u8>>>);
-    impl ReadAt for Growing {
-        fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().read_at(offset, buf)
-        }
-
-        fn size(&self) -> std::io::Result<u64> {
-            ReadAt::size(&*self.0.lock().unwrap())
-        }
-    }
     let (mut file, begins) = chunks(30);
     file[begins[10] + 60] ^= 1;
     let growing = Growing::default();
@@ -433,5 +436,38 @@ fn what_is_appended_to_a_file_cut_anywhere_is_found_by_recovery() {
         }
         let between = cut == 64 || cut == whole.len() || begins.contains(&cut);
         assert_eq!(regions.lock().unwrap().is_empty(), between, "{cut}");
+    }
+}
+
+#[test]
+fn what_is_appended_to_a_torn_chunk_of_several_blocks_is_found_by_recovery() {
+    let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+    writer
+        .write_record_alone(&noise(400_000, 1), Compression::None)
+        .unwrap();
+    let whole = writer.finish().unwrap();
+    // The torn chunk claims to end after the appended chunks, or inside them.
+    for (cut, lens) in [
+        (100_000, &[3][..]),
+        (200_000, &[3]),
+        (100_000, &[3, 500_000]),
+    ] {
+        let options = WriterOptions::new().initial_padding(1 << 16);
+        let file = whole[..cut].to_vec();
+        let mut writer = RecordWriter::append_at(file, cut as u64, options).unwrap();
+        for &len in lens {
+            writer
+                .write_record_alone(&noise(len, 2), Compression::None)
+                .unwrap();
+        }
+        let file = writer.finish().unwrap();
+        let appended = cut.next_multiple_of(1 << 16) as u64;
+        let expected = (lens.to_vec(), vec![(64, appended)]);
+        let options = ReaderOptions::new();
+        assert_eq!(recovered(RecordReader::new(&file, options)), expected);
+        assert_eq!(
+            recovered(RecordReader::from_read(&file[..], options)),
+            expected
+        );
     }
 }
