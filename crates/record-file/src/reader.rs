@@ -79,7 +79,8 @@ pub struct RecordReader<I> {
     head: Option<Chunk>,
     /// The chunk at `begin`, if it isn't loaded and all its records were streamed or skipped.
     passed: Option<Chunk>,
-    /// The chunk at `begin`, if its header was read but its data couldn't be read.
+    /// The chunk at `begin`, if it has records and its header was read, but its data couldn't be
+    /// read.
     unread: Option<Chunk>,
     failed: Option<Failed>,
     ahead: Option<Ahead>,

@@ -53,10 +53,6 @@ impl<I: RecordInput> RecordReader<I> {
                     || self.input.read_full(0, &mut [0]).is_err());
             if is_behind {
                 self.remember_failure(&metadata);
-                // The chunk has no record that could be skipped.
-                if let Some(failed) = &mut self.failed {
-                    failed.chunk = None;
-                }
             }
         }
         metadata

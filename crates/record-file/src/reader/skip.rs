@@ -31,7 +31,9 @@ impl<I: RecordInput> RecordReader<I> {
         self.unread = None;
         if self.recovery.is_none() || !is_damage(&fault) {
             let whose = |chunk: &Chunk| {
-                chunk.begin == self.begin && fault.place == (FaultPlace::Data { end: chunk.end })
+                chunk.begin == self.begin
+                    && chunk.records() > 0
+                    && fault.place == (FaultPlace::Data { end: chunk.end })
             };
             self.unread = self.head.filter(whose);
             return Err(fault.error);

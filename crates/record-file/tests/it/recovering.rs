@@ -471,3 +471,25 @@ fn what_is_appended_to_a_torn_chunk_of_several_blocks_is_found_by_recovery() {
         );
     }
 }
+
+#[test]
+fn a_damaged_chunk_without_records_is_not_skipped_as_a_record() {
+    for kind in *b"pmr?" {
+        let mut file = frame::file(&[]);
+        let begin = frame::push(&mut file, &Frame::new(kind, 0, 0, b"bytes"));
+        file[begin + 40] ^= 1;
+        frame::push(&mut file, &Frame::new(b'r', 1, 1, &[0, 1, 1, b'a']));
+        let options = ReaderOptions::new();
+        let mut of_file = RecordReader::new(&file, options);
+        let mut of_stream = RecordReader::from_read(&file[..], options);
+        for error in [
+            of_file.read_record().unwrap_err(),
+            of_file.skip_record().unwrap_err(),
+            of_stream.read_record().unwrap_err(),
+            of_stream.skip_record().unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::ChecksumMismatch, "{kind}: {error}");
+        }
+        assert_eq!(of_stream.last_position(), None);
+    }
+}
