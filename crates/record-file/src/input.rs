@@ -243,6 +243,11 @@ impl<I: RecordInput> ReadAhead<I> {
     }
 }
 
+    /// Forgets the bytes that were read ahead. The input may have other bytes there by now.
+    pub(crate) fn forget(&mut self) {
+        self.buf.clear();
+    }
+
 impl<I: RecordInput> sealed::Sealed for ReadAhead<I> {}
 
 impl<I: RecordInput> RecordInput for ReadAhead<I> {

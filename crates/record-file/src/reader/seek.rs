@@ -228,6 +228,7 @@ impl<S: ReadAt> RecordReader<S> {
                     // When the reader moves backwards, unreadable chunks are skipped only with
                     // recovery.
                     if self.recovery.is_none() || begin >= end {
+                        self.input.forget();
                         return Err(fault.error);
                     }
                     let region = self.resync(begin, fault)?;

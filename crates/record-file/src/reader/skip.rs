@@ -36,6 +36,8 @@ impl<I: RecordInput> RecordReader<I> {
                     && fault.place == (FaultPlace::Data { end: chunk.end })
             };
             self.unread = self.head.filter(whose);
+            // The bytes may be different when the read is repeated.
+            self.input.forget();
             return Err(fault.error);
         }
         let region = self.resync(self.begin, fault)?;

@@ -388,6 +388,31 @@ impl ReadAt for Growing {
 }
 
 #[test]
+fn a_header_that_is_filled_in_later_is_read_then() {
+    let (whole, begins) = chunks(3);
+    let mut unfinished = whole.clone();
+    unfinished[begins[1]..begins[1] + 40].fill(0);
+    let growing = Growing::default();
+    let mut reader = RecordReader::new(growing.clone(), ReaderOptions::new());
+    let mut backwards = RecordReader::new(growing.clone(), ReaderOptions::new());
+    *growing.0.lock().unwrap() = unfinished;
+    assert!(reader.read_record().unwrap().is_some());
+    backwards
+        .seek(RecordPosition::new(begins[2] as u64, 0))
+        .unwrap();
+    for _ in 0..2 {
+        let error = reader.read_record().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
+        let error = backwards.seek_back().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
+    }
+    *growing.0.lock().unwrap() = whole;
+    assert_eq!(reader.read_record().unwrap(), Some(&noise(100, 1)[..]));
+    assert!(backwards.seek_back().unwrap());
+    assert_eq!(backwards.read_record().unwrap(), Some(&noise(100, 1)[..]));
+}
+
+#[test]
 fn a_file_that_grows_is_recovered_only_where_it_is_damaged() {
     let (mut file, begins) = chunks(30);
     file[begins[10] + 60] ^= 1;
