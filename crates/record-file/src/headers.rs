@@ -25,10 +25,26 @@ pub(crate) fn chunk_before<I: RecordInput + ?Sized>(input: &mut I, pos: u64) -> 
     };
     begin
         .filter(|&begin| is_chunk_boundary(begin))
-        .ok_or_else(|| Fault {
-            error: Error::corrupt(block, "block header describes an impossible chunk"),
-            place: FaultPlace::BlockHeader { block },
-        })
+        .ok_or_else(|| impossible_chunk(block))
+}
+
+/// Checks that a chunk found by [`chunk_before`], from `begin` to `end`, is around the block that
+/// contains `pos` if it begins before this block. Without this check, block headers that all give
+/// the file's first chunk would make every search walk the whole file.
+pub(crate) fn check_around(begin: u64, end: u64, pos: u64) -> Result<(), Fault> {
+    let block = block_of(pos);
+    if begin < block && end <= block {
+        return Err(impossible_chunk(block));
+    }
+    Ok(())
+}
+
+#[cold]
+fn impossible_chunk(block: u64) -> Fault {
+    Fault {
+        error: Error::corrupt(block, "block header describes an impossible chunk"),
+        place: FaultPlace::BlockHeader { block },
+    }
 }
 
 /// Reads the header of the block that begins at `block`.

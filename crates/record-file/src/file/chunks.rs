@@ -2,7 +2,7 @@
 use super::RecordFile;
 use crate::chunk::Chunk;
 use crate::error::{Error, Result};
-use crate::headers::chunk_before;
+use crate::headers::{check_around, chunk_before};
 use crate::position::{ChunkOffset, RecordPosition};
 use crate::read_at::ReadAt;
 
@@ -70,6 +70,7 @@ impl<S: ReadAt> RecordFile<S> {
         if numeric < self.size {
             for chunk in self.chunks_from(ChunkOffset(self.chunk_before(numeric)?)) {
                 let chunk = chunk?;
+                check_around(chunk.begin, chunk.end, numeric)?;
                 if numeric - chunk.begin < chunk.header.num_records {
                     let position = RecordPosition::new(chunk.begin, numeric - chunk.begin);
                     return Ok((position, chunk));
@@ -112,6 +113,7 @@ impl<S: ReadAt> RecordFile<S> {
             let mut begin = start;
             while begin < end {
                 let chunk = self.chunk_header_at(ChunkOffset(begin))?;
+                check_around(begin, chunk.end, end - 1)?;
                 if chunk.header.num_records > 0 {
                     last = Some(RecordPosition::new(begin, chunk.header.num_records - 1));
                 }

@@ -3,7 +3,7 @@ use super::RecordReader;
 use crate::chunk::Chunk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fault::{Fault, FaultPlace};
-use crate::headers::chunk_before;
+use crate::headers::{check_around, chunk_before};
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 
@@ -129,7 +129,7 @@ impl<S: ReadAt> RecordReader<S> {
                         return Ok(());
                     }
                     // The damage ends before the record.
-                    found = self.chunk_from(self.begin, numeric);
+                    found = self.chunk_from(self.begin, numeric, 0);
                 }
             }
         };
@@ -254,12 +254,12 @@ impl<S: ReadAt> RecordReader<S> {
         let mut begin = start;
         let mut last = Ok((start, None));
         while begin < end {
-            match self.header_at(begin) {
+            let next = match self.header_at(begin) {
                 Ok(Some(chunk)) => {
                     if chunk.header.num_records > 0 {
                         last = Ok((start, Some(chunk)));
                     }
-                    begin = chunk.end;
+                    chunk.end
                 }
                 Ok(None) => break,
                 Err(fault) => {
@@ -267,9 +267,11 @@ impl<S: ReadAt> RecordReader<S> {
                         return Err((begin, fault));
                     };
                     last = Err((begin, fault));
-                    begin = end;
+                    end
                 }
-            }
+            };
+            check_around(begin, next, end - 1).map_err(|fault| (before, fault))?;
+            begin = next;
         }
         last
     }
@@ -283,15 +285,22 @@ impl<S: ReadAt> RecordReader<S> {
         }
         let block = crate::block::block_of(numeric);
         let begin = chunk_before(&mut self.input, numeric).map_err(|fault| (block, fault))?;
-        self.chunk_from(begin, numeric)
+        self.chunk_from(begin, numeric, block)
     }
 
     /// Does the same as [`chunk_at`](Self::chunk_at), but reads the headers of the chunks from
-    /// `begin` on, which is the beginning of a chunk.
-    fn chunk_from(&mut self, mut begin: u64, numeric: u64) -> Result<Option<Chunk>, (u64, Fault)> {
+    /// `begin` on, which is the beginning of a chunk. Fails if a chunk before `block`, whose header
+    /// gave `begin`, isn't around the block.
+    fn chunk_from(
+        &mut self,
+        mut begin: u64,
+        numeric: u64,
+        block: u64,
+    ) -> Result<Option<Chunk>, (u64, Fault)> {
         loop {
             let chunk = self.header_at(begin).map_err(|fault| (begin, fault))?;
             let Some(chunk) = chunk else { return Ok(None) };
+            check_around(begin, chunk.end, block).map_err(|fault| (block, fault))?;
             if numeric < chunk.end {
                 return Ok(Some(chunk));
             }

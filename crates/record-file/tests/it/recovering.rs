@@ -518,3 +518,31 @@ fn a_damaged_chunk_without_records_is_not_skipped_as_a_record() {
         assert_eq!(of_stream.last_position(), None);
     }
 }
+
+#[test]
+fn block_headers_that_all_lead_to_the_first_chunk_make_no_search_walk_the_file() {
+    let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+    let mut last = 0;
+    for index in 0..50 {
+        let record = noise(60_000, index);
+        let position = writer.write_record_alone(&record, Compression::None);
+        last = position.unwrap().numeric();
+    }
+    let mut file = writer.finish().unwrap();
+    for block in (1 << 16..file.len()).step_by(1 << 16) {
+        block_header(&mut file, block, block as u64 - 64, 1 << 40);
+    }
+    let (size, options) = (file.len() as u64, ReaderOptions::new());
+    let mut reader = RecordReader::new(&file, options);
+    reader.seek_numeric(size).unwrap();
+    let opened = RecordFile::open(&file, options).unwrap();
+    for error in [
+        opened.locate(last).unwrap_err(),
+        opened.last_record().unwrap_err(),
+        reader.seek_back().unwrap_err(),
+        reader.seek_numeric(last).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.to_string().contains("impossible chunk"), "{error}");
+    }
+}
