@@ -2,6 +2,7 @@
 use std::io::{self, IoSliceMut, Read};
 
 use crate::codec::TRUSTED_SIZE;
+use crate::error::{Error, Result};
 use crate::read_at::{ReadAt, read_full_at, read_full_vectored_at};
 
 /// An input for a [`RecordReader`](crate::RecordReader). Every [`ReadAt`] is an input, and so is
@@ -53,13 +54,18 @@ pub trait RecordInput: sealed::Sealed {
 
 /// Reserves memory for `size` bytes to be read, or for at most [`TRUSTED_SIZE`] bytes if the input
 /// is a stream, which can't confirm that the bytes exist.
-pub(crate) fn reserve_trusted<I: RecordInput + ?Sized>(out: &mut Vec<u8>, size: u64, input: &I) {
+pub(crate) fn reserve_trusted<I: RecordInput + ?Sized>(
+    out: &mut Vec<u8>,
+    size: u64,
+    input: &I,
+) -> Result<()> {
     let trusted = if input.goes_back() {
         size
     } else {
         size.min(TRUSTED_SIZE)
     };
-    out.reserve(usize::try_from(trusted).unwrap_or(0));
+    out.try_reserve(usize::try_from(trusted).unwrap_or(0))
+        .map_err(|_| Error::no_room_for(trusted))
 }
 
 mod sealed {
@@ -237,16 +243,16 @@ impl<I: RecordInput> ReadAhead<I> {
         Ok(if end <= size { Ok(()) } else { Err(size) })
     }
 
+    /// Forgets the bytes that were read ahead. The input may have other bytes there by now.
+    pub(crate) fn forget(&mut self) {
+        self.buf.clear();
+    }
+
     fn buffered(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let at = usize::try_from(offset.checked_sub(self.begin)?).ok()?;
         self.buf.get(at..)?.get(..len)
     }
 }
-
-    /// Forgets the bytes that were read ahead. The input may have other bytes there by now.
-    pub(crate) fn forget(&mut self) {
-        self.buf.clear();
-    }
 
 impl<I: RecordInput> sealed::Sealed for ReadAhead<I> {}
 

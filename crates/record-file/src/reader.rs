@@ -479,7 +479,8 @@ impl<I: RecordInput> RecordReader<I> {
         }
         let mut data = self.decoders.memory.take(size);
         data.clear();
-        reserve_trusted(&mut data, size, &self.input);
+        reserve_trusted(&mut data, size, &self.input)
+            .map_err(|error| Fault::in_data(&chunk, error))?;
         payload.append(&mut self.input, size, &mut data)?;
         payload.finish(&mut self.input)?;
         self.check_reached(&chunk)?;

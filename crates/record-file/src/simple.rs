@@ -223,7 +223,7 @@ fn decode_pieces<I: RecordInput + ?Sized>(
         payload.append(input, 16, &mut start)?;
         if let Some(mut stream) = decoders.stream(kind, &start, options).map_err(wrong)? {
             let claimed = chunk.header.data_size.saturating_mul(64).max(TRUSTED_SIZE);
-            reserve_trusted(&mut values, size.min(claimed), input);
+            reserve_trusted(&mut values, size.min(claimed), input).map_err(wrong)?;
             stream.run_to(&start, &mut values, size).map_err(wrong)?;
             loop {
                 let piece = payload.piece(input, u64::MAX)?;
@@ -240,12 +240,12 @@ fn decode_pieces<I: RecordInput + ?Sized>(
         }
     }
     if kind == CompressionKind::None {
-        reserve_trusted(&mut values, size, input);
+        reserve_trusted(&mut values, size, input).map_err(wrong)?;
         payload.append(input, size, &mut values)?;
         return Ok(DecodedChunk::new(values, 0, ends));
     }
     let mut stored = start;
-    reserve_trusted(&mut stored, payload.left(), input);
+    reserve_trusted(&mut stored, payload.left(), input).map_err(wrong)?;
     payload.append(input, u64::MAX, &mut stored)?;
     let values = decoders
         .decompress_to(values, kind, &stored, size)

@@ -2,6 +2,7 @@
 use crate::chunk::{Chunk, ChunkHeader, ChunkType};
 use crate::codec::{Decoders, TRUSTED_SIZE, resize};
 use crate::compression::CompressionKind;
+use crate::error::Result;
 use crate::fault::Fault;
 use crate::input::RecordInput;
 use crate::options::ReaderOptions;
@@ -43,11 +44,11 @@ impl Stored {
         &self.memory[self.begin..self.begin + self.len]
     }
 
-    pub(crate) fn make_room(&mut self, room: usize) {
+    pub(crate) fn make_room(&mut self, room: usize) -> Result<()> {
         if self.memory.len() < room {
-            self.memory.reserve_exact(room - self.memory.len());
-            self.memory.resize(room, 0);
+            resize(&mut self.memory, room as u64)?;
         }
+        Ok(())
     }
 
     /// Moves the data to the end of the buffer.

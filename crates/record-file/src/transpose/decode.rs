@@ -55,7 +55,7 @@ pub(crate) fn decode(
     }
     let mut stored = stored;
     if let Some(room) = transposed_room(&chunk.header, stored.len as u64, options) {
-        stored.make_room(room);
+        stored.make_room(room).map_err(|error| error.or_at(begin))?;
         let is_compressed = stored.as_slice().first() != Some(&CompressionKind::None.byte());
         if is_compressed && stored.begin == 0 {
             stored.move_back();

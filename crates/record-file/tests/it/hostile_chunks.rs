@@ -1,7 +1,7 @@
 //! Tests with simple chunks, and chunks without records, that have correct hashes but invalid
 //! content.
 use record_file::{
-    ChunkOffset, Error, ErrorKind, ReaderOptions, RecordFile, RecordPosition, RecordReader,
+    ChunkOffset, Error, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordPosition, RecordReader,
     Sequential,
 };
 
@@ -378,4 +378,31 @@ fn hashes_are_of_what_is_stored_even_where_it_is_of_no_use() {
             ErrorKind::ChecksumMismatch
         );
     }
+}
+
+#[test]
+fn a_chunk_for_which_no_memory_is_left_exceeds_a_limit() {
+    /// A file of 4 EiB that has only zeros after its beginning.
+    struct Sparse(Vec<u8>);
+
+    impl ReadAt for Sparse {
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+            buf.fill(0);
+            self.0.read_at(offset, buf)?;
+            Ok(buf.len())
+        }
+
+        fn size(&self) -> std::io::Result<u64> {
+            Ok(1 << 62)
+        }
+    }
+
+    let mut frame = Frame::new(b'r', 1, 1, &[0]);
+    frame.data_size = Some(1 << 60);
+    let unlimited = ReaderOptions::new()
+        .max_chunk_memory(u64::MAX)
+        .stream_from(u64::MAX);
+    let mut reader = RecordReader::new(Sparse(frame::file(&[frame])), unlimited);
+    let error = reader.read_record().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
 }
