@@ -1,5 +1,6 @@
 //! Threads that work on a queue of jobs and return the results in the order of the jobs.
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -128,8 +129,13 @@ fn run<S: Default, J, T>(jobs: &Mutex<Receiver<Submitted<J, T>>>, work: &Work<S,
         let Ok((job, result)) = job else {
             return;
         };
-        // Sending fails only if the results, and with them the receiver, were dropped.
-        let _ = result.send(work(&mut state, job));
+        match catch_unwind(AssertUnwindSafe(|| work(&mut state, job))) {
+            // Sending fails only if the results, and with them the receiver, were dropped.
+            Ok(done) => drop(result.send(done)),
+            // The thread goes on, since later jobs may wait for it. Without a result, the channel
+            // of this job closes.
+            Err(_) => state = S::default(),
+        }
     }
 }
 
@@ -163,11 +169,17 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_panics_is_an_error() {
-        let mut threads: Threads<(), (), ()> =
-            Threads::new(1, |(), ()| panic!("as the test wants"));
-        threads.submit(()).unwrap();
-        let error = threads.next().unwrap().unwrap_err();
-        assert_eq!(error.kind(), crate::ErrorKind::Closed);
+    fn a_job_that_panics_is_an_error_and_later_jobs_are_done() {
+        let mut threads: Threads<(), u64, u64> = Threads::new(1, |(), job| {
+            assert!(job > 0, "as the test wants");
+            job
+        });
+        for _ in 0..2 {
+            threads.submit(0).unwrap();
+            let error = threads.next().unwrap().unwrap_err();
+            assert_eq!(error.kind(), crate::ErrorKind::Closed);
+            threads.submit(1).unwrap();
+            assert_eq!(threads.next().unwrap().unwrap(), 1);
+        }
     }
 }
