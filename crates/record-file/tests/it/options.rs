@@ -137,6 +137,7 @@ fn a_string_that_cannot_be_meant_is_refused_and_the_error_names_the_option() {
         ("chunk_size:K", "chunk_size"),
         ("chunk_size:1Z", "chunk_size"),
         ("chunk_size:nan", "chunk_size"),
+        ("chunk_size:inf", "chunk_size"),
         ("bucket_fraction", "bucket_fraction"),
         ("bucket_fraction:1.1", "bucket_fraction"),
         ("bucket_fraction:-0.1", "bucket_fraction"),

@@ -205,7 +205,10 @@ fn parse_size(text: &str) -> Option<u64> {
     if let Ok(whole) = digits.parse::<u64>() {
         return Some(whole.saturating_mul(1 << shift));
     }
-    let real = digits.parse::<f64>().ok().filter(|real| *real >= 0.0)?;
+    let real = digits
+        .parse::<f64>()
+        .ok()
+        .filter(|real| real.is_finite() && *real >= 0.0)?;
     let scaled = (real * f64::from(shift).exp2()).round();
     #[expect(
         clippy::cast_possible_truncation,
