@@ -54,9 +54,9 @@
 //!   whichever is larger. For a chunk whose claimed size is more than 16 MiB and more than 16 times
 //!   its stored size, the buffer starts small and doubles as it fills up.
 //!
-//! Chunks of more than [`DEFAULT_STREAM_FROM`] stored bytes, except transposed chunks, are decoded
-//! as they are read; a reader with threads reads such chunks one by one. A record with its own
-//! chunk isn't held if it is streamed [from a `RecordFile`](RecordFile::record_stream) or [from a
+//! A [`RecordReader`] decodes chunks of more than [`DEFAULT_STREAM_FROM`] stored bytes, except
+//! transposed chunks, as it reads them; with threads, it reads such chunks one by one. A record with
+//! its own chunk isn't held if it is streamed [from a `RecordFile`](RecordFile::record_stream) or [from a
 //! `RecordReader`](RecordReader::read_record_stream), or if it is [read into a
 //! buffer](RecordFile::read_record_into). An uncompressed record is read without an intermediate
 //! copy.

@@ -58,10 +58,10 @@ impl ReaderOptions {
         self
     }
 
-    /// Sets the stored size, in bytes, above which a chunk is decoded while it is read. Default:
-    /// [`DEFAULT_STREAM_FROM`]. With [`threads`](Self::threads), a
-    /// [`RecordReader`](crate::RecordReader) itself decodes chunks whose stored or decoded size is
-    /// larger than `bytes`, instead of leaving them to threads.
+    /// Sets the stored size, in bytes, above which a [`RecordReader`](crate::RecordReader) decodes a
+    /// chunk while it reads it. Default: [`DEFAULT_STREAM_FROM`]. With [`threads`](Self::threads),
+    /// the reader itself decodes chunks whose stored or decoded size is larger than `bytes`, instead
+    /// of leaving them to threads.
     #[must_use]
     pub const fn stream_from(mut self, bytes: u64) -> Self {
         self.stream_from = bytes;
@@ -92,7 +92,8 @@ impl ReaderOptions {
         self.max_window_log
     }
 
-    /// Returns the stored size, in bytes, above which a chunk is decoded while it is read.
+    /// Returns the stored size, in bytes, above which a [`RecordReader`](crate::RecordReader)
+    /// decodes a chunk while it reads it.
     pub const fn get_stream_from(&self) -> u64 {
         self.stream_from
     }

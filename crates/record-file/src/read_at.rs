@@ -100,8 +100,9 @@ pub trait ReadAt: Send + Sync {
         None
     }
 
-    /// Returns true if [`prefetch`](Self::prefetch) has an effect. Readers then announce their next
-    /// reads, and don't read bytes before they need them.
+    /// Returns true if [`prefetch`](Self::prefetch) has an effect. Readers through a
+    /// [`RecordFile`](crate::RecordFile) then announce their next reads, and don't read bytes before
+    /// they need them. A [`RecordReader`](crate::RecordReader) reads 256 KiB ahead in any case.
     fn is_prefetched(&self) -> bool {
         false
     }

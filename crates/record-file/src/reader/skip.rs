@@ -55,6 +55,7 @@ impl<I: RecordInput> RecordReader<I> {
     pub(super) fn resync(&mut self, begin: u64, fault: Fault) -> Result<SkippedRegion> {
         let Fault { mut error, place } = fault;
         let after = |block: u64| block.saturating_add(BLOCK);
+        let is_truncated = place == FaultPlace::Truncated;
         let mut block = match place {
             FaultPlace::Data { end } => return self.region(begin, end, error),
             // A stream has no more bytes. In a file, another writer may have appended chunks to an
@@ -63,7 +64,6 @@ impl<I: RecordInput> RecordReader<I> {
                 return self.region(begin, u64::MAX, error);
             }
             FaultPlace::Io => return Err(error),
-        let is_truncated = place == FaultPlace::Truncated;
             FaultPlace::Truncated | FaultPlace::ChunkHeader => {
                 next_boundary(begin.saturating_add(1))
             }
@@ -71,13 +71,13 @@ impl<I: RecordInput> RecordReader<I> {
             FaultPlace::OtherChunk { block, header } => {
                 let next = block.saturating_add(header.next_chunk);
                 let here = header.previous_chunk == block - begin;
+                if header.previous_chunk == 0 && block > begin {
+                    return self.region(begin, block, error);
+                }
                 // If the header has the right beginning of this chunk, it has the wrong end, so it
                 // isn't reliable. Otherwise, only a close end is used, since a jump to a distant
                 // one could skip too much.
                 if !here && header.next_chunk <= BLOCK && next > begin && is_chunk_boundary(next) {
-                if header.previous_chunk == 0 && block > begin {
-                    return self.region(begin, block, error);
-                }
                     return self.region(begin, next, error);
                 }
                 after(block)
@@ -85,12 +85,12 @@ impl<I: RecordInput> RecordReader<I> {
         };
         loop {
             match read_block_header(&mut self.input, block) {
+                // The block belongs to the unfinished chunk.
+                Ok(header) if is_truncated && header.previous_chunk == block - begin => {}
                 Ok(header) => {
                     let found = if header.previous_chunk == 0 {
                         block
                     } else {
-                // The block belongs to the unfinished chunk.
-                Ok(header) if is_truncated && header.previous_chunk == block - begin => {}
                         block.saturating_add(header.next_chunk)
                     };
                     if found >= block && is_chunk_boundary(found) {
@@ -100,11 +100,11 @@ impl<I: RecordInput> RecordReader<I> {
                 Err(fault) => match fault.place {
                     FaultPlace::Io => return Err(fault.error),
                     FaultPlace::Truncated => return self.region(begin, u64::MAX, error),
+                    _ if is_truncated => {}
                     _ => error = fault.error,
                 },
             }
             block = after(block);
-                    _ if is_truncated => {}
         }
     }
 

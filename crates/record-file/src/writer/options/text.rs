@@ -225,8 +225,9 @@ fn invalid(key: &str, value: Option<&str>, expected: &str) -> Error {
     ))
 }
 
-/// Formats a string that [`FromStr`] parses into the same options: the compression, and all options
-/// that differ from their defaults.
+/// Formats a string with the compression, and with all options that [`FromStr`] knows and that
+/// differ from their defaults. The string doesn't contain the metadata, `max_copied` and
+/// `stream_from`. `FromStr` reads level 0 of zstd as level 3, which has the same meaning.
 impl fmt::Display for WriterOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.transpose {
