@@ -11,35 +11,11 @@ use record_file::{Compression, ReaderOptions, RecordReader, RecordWriter, Writer
 /// The result of a call to `record-file` or to the `riegeli` crate.
 pub type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// A compression that both `record-file` and the `riegeli` crate support.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Codec {
-    /// No compression.
-    None,
-    /// Zstd at the given level.
-    Zstd(i32),
-    /// Brotli at the given level.
-    Brotli(u32),
-    /// Snappy.
-    Snappy,
-}
-
-impl std::fmt::Display for Codec {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Codec::None => f.write_str("none"),
-            Codec::Zstd(level) => write!(f, "zstd:{level}"),
-            Codec::Brotli(level) => write!(f, "brotli:{level}"),
-            Codec::Snappy => f.write_str("snappy"),
-        }
-    }
-}
-
 /// The writer options that both `record-file` and the `riegeli` crate support.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Compression of the chunks.
-    pub codec: Codec,
+    pub codec: Compression,
     /// Total size of the records that share a chunk, in bytes.
     pub chunk_size: u64,
     /// True if chunks are transposed.
@@ -53,7 +29,7 @@ pub struct Settings {
 impl Settings {
     /// Returns settings with simple chunks of 1 MiB, without padding.
     #[must_use]
-    pub const fn new(codec: Codec) -> Self {
+    pub const fn new(codec: Compression) -> Self {
         Settings {
             codec,
             chunk_size: 1 << 20,
@@ -73,14 +49,8 @@ impl Settings {
     /// Returns the settings as options of `record-file`.
     #[must_use]
     pub fn ours(&self) -> WriterOptions {
-        let compression = match self.codec {
-            Codec::None => Compression::None,
-            Codec::Zstd(level) => Compression::zstd(level),
-            Codec::Brotli(level) => Compression::brotli(level),
-            Codec::Snappy => Compression::SNAPPY,
-        };
         WriterOptions::new()
-            .compression(compression)
+            .compression(self.codec)
             .chunk_size(self.chunk_size)
             .transpose(self.transpose)
             .bucket_fraction(self.bucket_fraction)
@@ -96,14 +66,14 @@ impl Settings {
             .bucket_fraction(self.bucket_fraction)
             .final_padding(self.final_padding);
         match self.codec {
-            Codec::None => options.compression(riegeli::CompressionType::None),
-            Codec::Zstd(level) => options
+            Compression::None => options.compression(riegeli::CompressionType::None),
+            Compression::Zstd { level, .. } => options
                 .compression(riegeli::CompressionType::Zstd)
                 .compression_level(level),
-            Codec::Brotli(level) => options
+            Compression::Brotli { level, .. } => options
                 .compression(riegeli::CompressionType::Brotli)
                 .compression_level(i32::try_from(level).unwrap_or(i32::MAX)),
-            Codec::Snappy => options.compression(riegeli::CompressionType::Snappy),
+            _ => options.compression(riegeli::CompressionType::Snappy),
         }
     }
 }

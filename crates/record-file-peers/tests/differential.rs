@@ -4,11 +4,9 @@ use std::io::Cursor;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use record_file::{ReaderOptions, RecordReader};
+use record_file::{Compression, ReaderOptions, RecordReader};
 use record_file_peers::records::{self, Random};
-use record_file_peers::{
-    Codec, Positioned, Settings, read_ours, read_theirs, write_ours, write_theirs,
-};
+use record_file_peers::{Positioned, Settings, read_ours, read_theirs, write_ours, write_theirs};
 
 /// Number of cases in a normal run. `PROPTEST_CASES` overrides it.
 const CASES: u32 = 64;
@@ -22,12 +20,12 @@ fn config() -> ProptestConfig {
     }
 }
 
-fn codec() -> impl Strategy<Value = Codec> {
+fn codec() -> impl Strategy<Value = Compression> {
     prop_oneof![
-        2 => Just(Codec::None),
-        2 => (-7..=6i32).prop_map(Codec::Zstd),
-        1 => (0..=6u32).prop_map(Codec::Brotli),
-        1 => Just(Codec::Snappy),
+        2 => Just(Compression::None),
+        2 => (-7..=6i32).prop_map(Compression::zstd),
+        1 => (0..=6u32).prop_map(Compression::brotli),
+        1 => Just(Compression::SNAPPY),
     ]
 }
 
@@ -140,7 +138,7 @@ proptest! {
         check(&records, &read);
         prop_assert!(read == read_ours(&ours).unwrap());
 
-        if settings.codec == Codec::None {
+        if settings.codec == Compression::None {
             prop_assert!(ours == theirs, "{} bytes, not {}", ours.len(), theirs.len());
         }
     }
@@ -164,7 +162,7 @@ proptest! {
             check(&records, &read_ours(file).unwrap());
             check(&records, &read_theirs(file).unwrap());
         }
-        if settings.codec == Codec::None {
+        if settings.codec == Compression::None {
             prop_assert!(ours == theirs);
         }
     }

@@ -20,8 +20,8 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use record_file::WriterOptions;
-use record_file_peers::{Codec, Outcome, Settings, records};
+use record_file::{Compression, WriterOptions};
+use record_file_peers::{Outcome, Settings, records};
 
 use array_record::ArrayRecord;
 use contest::{Contest, Turns};
@@ -156,7 +156,7 @@ fn limits<'a>(
 fn memory(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     let records = records::floats(sizes.floats, sizes.record);
     let bytes = total(&records);
-    let settings = Settings::new(Codec::None);
+    let settings = Settings::new(Compression::None);
     let memory = touched(&records);
     let place = RefCell::new(vec![1; usize::try_from(bytes)?]);
 
@@ -187,7 +187,7 @@ fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     const LEVEL: i32 = 3;
     let floats = records::floats(sizes.compressed, sizes.record);
     let quantised = records::quantised(&floats);
-    let settings = Settings::new(Codec::Zstd(LEVEL));
+    let settings = Settings::new(Compression::zstd(LEVEL));
     let ours = [
         ("record-file", settings.ours()),
         ("record-file, 2 threads", settings.ours().threads(2)),
@@ -263,7 +263,7 @@ fn small_records(
     // In a transposed chunk, the hashed and compressed bytes aren't the concatenated records.
     // Therefore, no limits are measured, as for snappy.
     let codec = if settings.transpose {
-        Codec::Snappy
+        Compression::SNAPPY
     } else {
         settings.codec
     };
@@ -274,15 +274,15 @@ fn small_records(
     let piece = RefCell::new(Vec::with_capacity(2 * largest + 1024));
     let pair = RefCell::new([(); 2].map(|()| Vec::with_capacity(2 * largest + 1024)));
     let pieces = match codec {
-        Codec::Zstd(level) => limits::zstd_pieces(&values, level)?,
+        Compression::Zstd { level, .. } => limits::zstd_pieces(&values, level)?,
         _ => Vec::new(),
     };
 
     let contest = Contest::new(format!("{name}, write"), bytes);
     let mut contest = writing(contest, messages, &ours, Some(settings.theirs()), &memory);
     match codec {
-        Codec::None => contest = limits(contest, &values, &place),
-        Codec::Zstd(level) => {
+        Compression::None => contest = limits(contest, &values, &place),
+        Compression::Zstd { level, .. } => {
             let (values, piece, pair) = (&values, &piece, &pair);
             contest = contest
                 .by("limit: zstd and hash", move || {
@@ -305,8 +305,8 @@ fn small_records(
         .by_reading("record-file, 2 threads", || sides::read_ours(&file[..], 2))
         .by_reading("riegeli crate", || sides::read_theirs_of(&file));
     match codec {
-        Codec::None => contest = limits(contest, &values, &place),
-        Codec::Zstd(_) => {
+        Compression::None => contest = limits(contest, &values, &place),
+        Compression::Zstd { .. } => {
             contest = contest
                 .by_reading("limit: zstd and hash", || {
                     limits::hash_and_zstd_decompress(&pieces, &mut piece.borrow_mut())
@@ -326,7 +326,7 @@ fn small_records(
 /// Measures workload (c) in simple chunks.
 fn messages(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     let messages = records::messages(sizes.messages);
-    for codec in [Codec::None, Codec::Zstd(3), Codec::Snappy] {
+    for codec in [Compression::None, Compression::zstd(3), Compression::SNAPPY] {
         let name = format!("(c) {codec}");
         small_records(&name, &messages, Settings::new(codec), turns)?;
     }
@@ -336,7 +336,7 @@ fn messages(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
 /// Measures workload (c) in transposed chunks.
 fn transposed(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     let messages = records::messages(sizes.messages);
-    for codec in [Codec::None, Codec::Zstd(3)] {
+    for codec in [Compression::None, Compression::zstd(3)] {
         let name = format!("(c) transposed, {codec}");
         let settings = Settings::new(codec).transposed();
         small_records(&name, &messages, settings, turns)?;
@@ -378,7 +378,7 @@ fn brotli(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
             })
             .run(turns)?;
     }
-    let settings = Settings::new(Codec::Brotli(LEVEL.into()));
+    let settings = Settings::new(Compression::brotli(LEVEL.into()));
     small_records("(c) brotli:6", &messages, settings, turns)
 }
 
@@ -392,30 +392,31 @@ fn files(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
         eprintln!("array_record doesn't take part: it isn't installed, see array_record/setup.sh");
     }
     let floats = records::floats(sizes.floats, sizes.record);
-    let run = |name: &str, records: &[Vec<u8>], codec: Codec, group: &str, turns: &mut Turns| {
-        let compression = match codec {
-            Codec::None => "uncompressed".to_owned(),
-            codec => codec.to_string(),
+    let run =
+        |name: &str, records: &[Vec<u8>], codec: Compression, group: &str, turns: &mut Turns| {
+            let compression = match codec {
+                Compression::None => "uncompressed".to_owned(),
+                codec => codec.to_string(),
+            };
+            let options = format!("group_size:{group},{compression}");
+            let name = format!("{name} {codec}");
+            file_contests(
+                &name,
+                records,
+                codec,
+                array_record.as_ref(),
+                &options,
+                folder.path(),
+                turns,
+            )
         };
-        let options = format!("group_size:{group},{compression}");
-        let name = format!("{name} {codec}");
-        file_contests(
-            &name,
-            records,
-            codec,
-            array_record.as_ref(),
-            &options,
-            folder.path(),
-            turns,
-        )
-    };
-    run("(a)", &floats, Codec::None, "1", turns)?;
+    run("(a)", &floats, Compression::None, "1", turns)?;
     let some = &floats[..sizes.compressed.min(floats.len())];
-    run("(a)", some, Codec::Zstd(3), "1", turns)?;
+    run("(a)", some, Compression::zstd(3), "1", turns)?;
     drop(floats);
     let messages = records::messages(sizes.messages);
     // 6500 messages have about 1 MiB, the size of the other contenders' chunks.
-    for codec in [Codec::None, Codec::Zstd(3)] {
+    for codec in [Compression::None, Compression::zstd(3)] {
         run("(c)", &messages, codec, "6500", turns)?;
     }
     Ok(())
@@ -424,7 +425,7 @@ fn files(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
 fn file_contests(
     name: &str,
     records: &[Vec<u8>],
-    codec: Codec,
+    codec: Compression,
     array_record: Option<&RefCell<ArrayRecord>>,
     group: &str,
     folder: &Path,
