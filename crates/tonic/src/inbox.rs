@@ -185,6 +185,6 @@ mod tests {
         assert_eq!(received.await.unwrap().name().len(), 10);
         let first = outgoing(1000).next().await.unwrap();
         let refused = slot.push(slot.take_turn(), first).unwrap_err();
-        assert!(refused.message().contains("more than"), "{refused}");
+        assert!(refused.message().contains("at most 100"), "{refused}");
     }
 }

@@ -414,8 +414,8 @@ fn the_last_of_many_overrides_of_a_message_takes_effect() {
 
 #[test]
 fn an_integer_key_is_no_index_in_a_message_of_an_unknown_type() {
-    // Entries of a map, in which the key 5 doesn't have the index 5.
-    let entry = |key, value: &[u8]| [&[0x0a, 7, 0x08, key, 0x12, 3][..], value].concat();
+    // Entries of a map, in which the key 5 doesn't have the index 5. Each value is a message.
+    let entry = |key, name: &[u8]| [&[0x0a, 9, 0x08, key, 0x12, 5, 0x12, 3][..], name].concat();
     let message = |last: &[u8]| {
         [
             [0, 1, 2, 3, 4, 9].map(|key| entry(key, b"old")).concat(),
