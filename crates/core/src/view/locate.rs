@@ -172,7 +172,7 @@ impl Way {
             let (mut found, mut pieces) = (None, 0);
             let message = bytes.get(place.clone())?;
             each_field(message, |tag, value| {
-                if tag == wanted && step.takes(message.get(value.clone())) {
+                if tag == wanted && step.takes(message, &value) {
                     (found, pieces) = (Some(value), pieces + 1);
                 }
                 true
@@ -190,14 +190,16 @@ impl Way {
 }
 
 impl WayStep {
-    /// Returns true if parsers take a value with the field's wire type, rather than treat it as an
-    /// unknown field.
+    /// Returns true if parsers take the value at a range of the message, which has the field's wire
+    /// type, rather than treat it as an unknown field.
     #[inline]
-    fn takes(&self, value: Option<&[u8]>) -> bool {
-        match (&self.closed, value) {
-            (Some(closed), Some(value)) => closed.takes(value),
-            _ => true,
-        }
+    fn takes(&self, message: &[u8], value: &Range<usize>) -> bool {
+        let Some(closed) = &self.closed else {
+            return true;
+        };
+        message
+            .get(value.clone())
+            .is_none_or(|value| closed.takes(value))
     }
 
     fn follow<I: ElementRuns>(
