@@ -27,6 +27,21 @@ pub(super) fn locate<S: ReadAt>(file: &RecordFile<S>, offset: u64) -> Result<Opt
     }
 }
 
+/// Returns the record at the untrusted `offset` if it begins where the chunk of records `before`
+/// ends. Unlike [`locate`], this doesn't read the headers of the chunks since the last block header.
+pub(super) fn locate_after<S: ReadAt>(
+    file: &RecordFile<S>,
+    before: &Chunk,
+    offset: u64,
+) -> Option<Located> {
+    let begin = before.end();
+    if begin.0 != offset {
+        return None;
+    }
+    let chunk = file.chunk_header_at(begin).ok()?;
+    (chunk.header.num_records > 0).then(|| (RecordPosition::new(begin.0, 0), chunk))
+}
+
 /// Locates the records of the chunks `wanted` at the offsets in `infos`, which are untrusted.
 /// Stores each located record in `found`, or `None` where no record begins. Reads only headers, on
 /// up to `threads` threads.

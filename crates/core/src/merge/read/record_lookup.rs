@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use record_file::{Chunk, ReadAt, RecordPosition};
 
-use super::locate::{Located, locate, locate_all};
+use super::locate::{Located, locate, locate_after, locate_all};
 use super::record_store::RecordStore;
 use super::records::Record;
 use crate::proto::ChunkInfo;
@@ -63,7 +63,14 @@ impl<S: ReadAt> RecordStore<S> {
             return Err(Error::new(ErrorKind::InvalidTrailer, message));
         };
         let (file, named) = self.numbered(info.file as usize);
-        let found = locate(file, info.offset).map_err(named)?;
+        // Records are usually stored and read in the order of their chunks.
+        let before = chunk.checked_sub(1).and_then(|at| self.records.known(at));
+        let before = before.filter(|before| before.file == info.file as usize);
+        let after = before.and_then(|before| locate_after(file, &before.chunk, info.offset));
+        let found = match after {
+            Some(found) => Some(found),
+            None => locate(file, info.offset).map_err(named)?,
+        };
         let record = check_record(info, found, self.end_of(info.file as usize))?;
         Ok(*slot.get_or_init(|| record))
     }
