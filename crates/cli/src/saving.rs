@@ -9,7 +9,7 @@ use crate::fingerprint::note_refusal;
 use crate::output::Output;
 use crate::place::with_extension;
 
-/// Where a command writes a model, and how.
+/// The target of a command that writes a model, and the options for writing it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Saving<'a> {
     pub(crate) target: &'a Path,

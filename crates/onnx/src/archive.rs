@@ -70,7 +70,7 @@ impl ModelArchive {
         let Tensors { all, names } = self.get()?;
         let mut found = names.find(all, &info.name).filter_map(|at| all.get(at));
         let (first, second) = (found.next(), found.next());
-        // The name of a tensor may be the path of another one, which has no name of its own.
+        // One tensor may have the path of an unnamed tensor as its name. Both are then found by this name.
         let is_second = match second {
             Some(second) => self.info(second, &info.name)? == *info,
             None => false,
@@ -164,7 +164,7 @@ impl Archive for ModelArchive {
             return None;
         }
         let (_, tensor) = self.described(info).ok()??;
-        // No data has no place, and no last byte.
+        // Empty data has neither a location nor a last byte.
         let raw = tensor.raw_data().filter(|raw| !raw.is_empty())?;
         let len = raw.end - raw.start;
         if tensor.raw_len() != Some(len) {

@@ -56,8 +56,8 @@
 //!
 //! A [`RecordReader`] decodes chunks of more than [`DEFAULT_STREAM_FROM`] stored bytes, except
 //! transposed chunks, as it reads them; with threads, it reads such chunks one by one. A record with
-//! its own chunk isn't held if it is streamed [from a `RecordFile`](RecordFile::record_stream) or [from a
-//! `RecordReader`](RecordReader::read_record_stream), or if it is [read into a
+//! its own chunk isn't held if it is streamed [from a `RecordFile`](RecordFile::record_stream) or
+//! [from a `RecordReader`](RecordReader::read_record_stream), or if it is [read into a
 //! buffer](RecordFile::read_record_into). An uncompressed record is read without an intermediate
 //! copy.
 //!

@@ -26,7 +26,7 @@ pub(super) struct Slot {
     pub(super) known: bool,
 }
 
-/// What the schema says about a field number.
+/// The properties that the schema gives to a field number.
 struct Latest {
     number: u32,
     field: Option<FieldRef>,

@@ -25,7 +25,7 @@ impl Selected<'_> {
 
     /// Returns the index or key of the current element at a
     /// [level](crate::path::PathQuery::levels); `None` if there is no such level. Before the first
-    /// value, the result has no meaning.
+    /// value is read, the result is unspecified.
     pub fn element(&self, level: usize) -> Option<&Select> {
         self.frames.get(level).map(|frame| &frame.select)
     }

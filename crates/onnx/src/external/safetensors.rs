@@ -104,8 +104,8 @@ pub(super) fn index_name(name: &str) -> String {
     format!("{}.index.json", file_name(name, 0, 1))
 }
 
-/// Largest size of what a file has besides its tensors and their entries in the header, in bytes:
-/// the header's length, its braces, and the padding to 8 bytes.
+/// Maximum number of bytes in a file other than its tensors and their entries in the header: the
+/// header's length, its braces, and the padding to 8 bytes.
 const FRAME: u64 = 8 + 2 + 7;
 
 /// Returns the largest size in the header of a tensor's entry in a file of up to `limit` bytes.
