@@ -497,7 +497,7 @@ mod tests {
             assert!(name(element.field).ends_with("_val"), "{}", element.dtype);
         }
         for value in types.values() {
-            // A stored tensor has a type other than the references and the number 0, which means none.
+            // The number 0 means no type, and stored tensors don't have the types of references.
             let is_stored = value.number() != 0 && !value.name().ends_with("_REF");
             let has_rule = TENSOR
                 .elements

@@ -70,7 +70,7 @@ impl ModelArchive {
         let Tensors { all, names } = self.get()?;
         let mut found = names.find(all, &info.name).filter_map(|at| all.get(at));
         let (first, second) = (found.next(), found.next());
-        // One tensor may have the path of an unnamed tensor as its name. Both are then found by this name.
+        // If a tensor's name is the path of an unnamed tensor, both are found by this name.
         let is_second = match second {
             Some(second) => self.info(second, &info.name)? == *info,
             None => false,
