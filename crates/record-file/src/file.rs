@@ -3,6 +3,7 @@ mod chunks;
 mod ends;
 mod plain_part;
 mod read_many;
+mod runs;
 pub(crate) mod stream;
 
 use std::ops::Range;

@@ -412,8 +412,12 @@ fn a_check_of_one_chunk_reads_a_hash_for_each_level_and_nothing_else() {
         );
         // Checking the neighbor reads no more hashes, since the hashes it needs are already known.
         let neighbor = chunk ^ 1;
-        let more = count(&checked, neighbor) - count(&plain, neighbor);
-        assert_eq!(more, 0, "chunk {neighbor}");
+        // Neighbors may be read ahead, either by the plain reader or by both.
+        let (checked, plain) = (count(&checked, neighbor), count(&plain, neighbor));
+        assert!(
+            checked <= plain,
+            "chunk {neighbor}: {checked} bytes, not {plain}"
+        );
     }
 }
 

@@ -1,13 +1,16 @@
-//! A source whose first and last bytes are kept in memory.
+//! A source whose first and last bytes are kept in memory, and that is read ahead.
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
 
+use super::runs::{Runs, read_some};
 use crate::read_at::{ReadAt, read_full_at};
 
-/// A source, and copies of its first bytes (`head`) and last bytes (`tail`).
+/// A source, copies of its first bytes (`head`) and last bytes (`tail`), and bytes that were read
+/// ahead.
 pub(crate) struct WithEnds<S> {
     source: S,
+    runs: Runs,
     head: Vec<u8>,
     tail: Vec<u8>,
     /// Offset of the tail in the source.
@@ -35,6 +38,7 @@ impl<S> WithEnds<S> {
     pub(crate) fn none(source: S) -> Self {
         WithEnds {
             source,
+            runs: Runs::default(),
             head: Vec::new(),
             tail: Vec::new(),
             tail_at: 0,
@@ -65,6 +69,7 @@ impl<S: ReadAt> WithEnds<S> {
             tail_at,
             size,
             source,
+            runs: Runs::default(),
         }
     }
 }
@@ -107,6 +112,16 @@ impl<S: ReadAt> WithEnds<S> {
         };
         usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX)
     }
+
+    /// Reads from the source, and reads ahead unless the source is in memory, or reads ahead itself
+    /// because reads are announced to it.
+    fn request(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if self.source.as_slice().is_some() || self.source.is_prefetched() {
+            return read_some(&self.source, offset, bufs);
+        }
+        let most = self.most(offset);
+        self.runs.read_at(&self.source, offset, most, bufs)
+    }
 }
 
 impl<S: ReadAt> ReadAt for WithEnds<S> {
@@ -117,7 +132,7 @@ impl<S: ReadAt> ReadAt for WithEnds<S> {
         let at_hand = self.at_hand(offset);
         if at_hand.is_empty() {
             let most = self.most(offset).min(buf.len());
-            return self.source.read_at(offset, &mut buf[..most]);
+            return self.request(offset, &mut [IoSliceMut::new(&mut buf[..most])]);
         }
         let n = at_hand.len().min(buf.len());
         buf[..n].copy_from_slice(&at_hand[..n]);
@@ -132,7 +147,7 @@ impl<S: ReadAt> ReadAt for WithEnds<S> {
         let wanted = bufs.iter().map(|buf| buf.len()).sum::<usize>();
         let is_elsewhere = self.at_hand(offset).is_empty() && wanted <= self.most(offset);
         if is_elsewhere && offset < self.size {
-            return self.source.read_vectored_at(offset, bufs);
+            return self.request(offset, bufs);
         }
         match bufs.iter_mut().find(|buf| !buf.is_empty()) {
             Some(buf) => self.read_at(offset, buf),
