@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use record_file::ReadAt;
 
@@ -23,31 +24,30 @@ pub(super) type Shared = Arc<dyn ReadAt>;
 #[derive(Debug)]
 pub(super) struct TensorTable {
     tensors: Vec<PlacedTensor>,
-    /// Index of each tensor in `tensors`, by the tensor's name, and also by the tensor's path
-    /// unless the path is another tensor's name.
+    /// Index of each tensor in `tensors`, by the tensor's name.
     by_name: HashMap<String, usize>,
+    /// Index of each tensor in `tensors`, by the tensor's path.
+    by_path: OnceLock<HashMap<String, usize>>,
     /// The message that contains the tensors.
     message: MessageReader,
+    /// Index of the tensor after the one that was looked up last. Tensors are usually read in
+    /// order.
+    next: AtomicUsize,
 }
 
 impl TensorTable {
     /// Creates a table of the tensors found in a message.
     pub(super) fn new(tensors: Vec<PlacedTensor>, message: MessageReader) -> TensorTable {
-        let mut by_name = HashMap::with_capacity(2 * tensors.len());
+        let mut by_name = HashMap::with_capacity(tensors.len());
         for (at, tensor) in tensors.iter().enumerate() {
             by_name.entry(tensor.info.name.clone()).or_insert(at);
-        }
-        for (at, tensor) in tensors.iter().enumerate() {
-            if let Location::Message { text, .. } = &tensor.info.location
-                && !by_name.contains_key(text)
-            {
-                by_name.insert(text.clone(), at);
-            }
         }
         TensorTable {
             tensors,
             by_name,
+            by_path: OnceLock::new(),
             message,
+            next: AtomicUsize::new(0),
         }
     }
 
@@ -57,14 +57,35 @@ impl TensorTable {
 
     /// Returns the tensor with this name, or else the tensor at this path.
     pub(super) fn named(&self, name: &str) -> Option<&TensorInfo> {
-        let tensor = self.tensors.get(*self.by_name.get(name)?)?;
-        Some(&tensor.info)
+        let at = self.by_name.get(name).or_else(|| self.by_path().get(name));
+        Some(&self.tensors.get(*at?)?.info)
+    }
+
+    fn by_path(&self) -> &HashMap<String, usize> {
+        self.by_path.get_or_init(|| {
+            let mut by_path = HashMap::with_capacity(self.tensors.len());
+            for (at, tensor) in self.tensors.iter().enumerate() {
+                if let Location::Message { text, .. } = &tensor.info.location {
+                    by_path.entry(text.clone()).or_insert(at);
+                }
+            }
+            by_path
+        })
     }
 
     /// Returns a tensor with its byte ranges; `None` if the table doesn't contain the tensor.
     pub(super) fn placed(&self, info: &TensorInfo) -> Option<&PlacedTensor> {
-        let tensor = self.tensors.get(*self.by_name.get(&info.name)?)?;
-        (tensor.info == *info).then_some(tensor)
+        let is_it = |at: usize| self.tensors.get(at).is_some_and(|one| one.info == *info);
+        let next = Some(self.next.load(Ordering::Relaxed)).filter(|&next| is_it(next));
+        let named = || {
+            self.by_name
+                .get(&info.name)
+                .copied()
+                .filter(|&at| is_it(at))
+        };
+        let at = next.or_else(named)?;
+        self.next.store(at + 1, Ordering::Relaxed);
+        self.tensors.get(at)
     }
 
     /// Opens a tensor's elements by their byte range, so that the tensor's path isn't resolved
@@ -74,7 +95,8 @@ impl TensorTable {
         info: &TensorInfo,
         elements: Range<u64>,
     ) -> TensorReader<'static> {
-        if self.message.whole_chunks(&elements).is_none() {
+        let merged = self.message.merged();
+        if merged.is_none_or(|merged| !merged.is_whole(&elements)) {
             let message = self.message.clone().into();
             return TensorReader::of_range(info.clone(), message, elements);
         }
@@ -130,7 +152,7 @@ fn read_chunks<'w, 'b>(
 ) -> Result<Vec<Placed<'w, 'b>>> {
     let (whole, parts): (Vec<_>, Vec<_>) = placed
         .into_iter()
-        .partition(|(_, place, _)| merged.whole_chunks(place).is_some());
+        .partition(|(_, place, _)| merged.is_whole(place));
     // Parts that make up most of their chunks are read while these chunks are checked.
     let ranges: Vec<Range<u64>> = parts.iter().map(|(_, place, _)| place.clone()).collect();
     let bytes: u64 = parts.iter().map(|(info, ..)| info.bytes).sum();

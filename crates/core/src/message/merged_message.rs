@@ -19,7 +19,7 @@ use crate::merge::{
 };
 use crate::message::ChunkedFile;
 use crate::progress::Meter;
-use crate::spans::SpanSource;
+use crate::spans::{COPY_LEN, SpanSource};
 use crate::{Error, ErrorKind, Result};
 
 /// Maximum total size of decompressed chunks to hold in memory: 16 MiB. Further chunks are held in
@@ -61,6 +61,8 @@ pub struct MergedMessage<S = File> {
     chunks: Vec<OnceLock<Access>>,
     max_held: u64,
     unpacked: Mutex<Unpacked>,
+    /// A buffer for one small chunk; empty while a thread uses it.
+    scratch: Mutex<Vec<u8>>,
     /// The checksum of the whole message; `None` if it isn't verified.
     sum: Option<WholeSum>,
 }
@@ -120,6 +122,7 @@ impl<S: ReadAt> MergedMessage<S> {
             chunks,
             max_held: MAX_HELD,
             unpacked: Mutex::default(),
+            scratch: Mutex::default(),
             sum: None,
         }
     }
@@ -144,16 +147,19 @@ impl<S: ReadAt> MergedMessage<S> {
     /// Returns the chunks that a range of the message consists of; `None` if the range doesn't
     /// consist only of whole chunks.
     pub(crate) fn whole_chunks(&self, range: &Range<u64>) -> Option<Vec<ChunkIndex>> {
-        let (mut at, mut chunks) = (range.start, Vec::new());
-        for span in self.plan.spans().parts(range.clone()) {
-            let (chunk, part) = chunk_of(&span)?;
-            if part != (0..self.file.size(chunk)) {
-                return None;
-            }
-            chunks.push(chunk.into());
-            at = span.end();
-        }
-        (at == range.end && !chunks.is_empty()).then_some(chunks)
+        let spans = || self.plan.spans().parts(range.clone());
+        let chunks = || spans().filter_map(|span| Some(chunk_of(&span)?.0.into()));
+        self.is_whole(range).then(|| chunks().collect())
+    }
+
+    /// Returns true if a range of the message consists only of whole chunks.
+    pub(crate) fn is_whole(&self, range: &Range<u64>) -> bool {
+        let mut spans = self.plan.spans().parts(range.clone());
+        range.start < range.end
+            && range.end <= self.total_size()
+            && spans.all(|span| {
+                chunk_of(&span).is_some_and(|(chunk, part)| part == (0..self.file.size(chunk)))
+            })
     }
 
     /// Writes a range of the message to `sink`. Streams each chunk, verifies all its checksums, and
@@ -171,6 +177,17 @@ impl<S: ReadAt> MergedMessage<S> {
     }
 
     fn stream_chunk(&self, chunk: usize, part: Range<u64>, sink: &mut dyn Write) -> Result<()> {
+        let size = self.file.size(chunk);
+        if part == (0..size) && size <= COPY_LEN as u64 {
+            // A small chunk is read at once, which takes less time than opening a stream.
+            let lock = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut bytes = std::mem::take(&mut *lock());
+            bytes.resize(usize::try_from(size).unwrap_or(COPY_LEN), 0);
+            self.file.read_into(chunk, &mut bytes)?;
+            sink.write_all(&bytes)?;
+            *lock() = bytes;
+            return Ok(());
+        }
         let mut stream = self.file.stream(chunk)?;
         io::copy(&mut stream.by_ref().take(part.start), &mut io::sink())?;
         copy_exactly(&mut stream, part.end - part.start, sink)?;

@@ -282,8 +282,27 @@ impl SpanList {
         if offset >= self.len {
             return None;
         }
-        let behind = self.pieces.partition_point(|piece| piece.offset <= offset);
-        behind.checked_sub(1)
+        // The span would be here if all spans had the same length. The search widens from here on
+        // both sides, since spans of similar lengths are common, such as those of many tensors.
+        let count = self.pieces.len();
+        let guess = u128::from(offset) * count as u128 / u128::from(self.len);
+        let guess = usize::try_from(guess).ok()?;
+        let is_behind = |at: &usize| self.pieces.get(*at).is_some_and(|at| at.offset > offset);
+        let mut width = 1;
+        let (mut low, mut high) = (guess, guess + 1);
+        while is_behind(&low) {
+            high = low;
+            low = low.saturating_sub(width);
+            width *= 2;
+        }
+        while high < count && !is_behind(&high) {
+            low = high;
+            high = high.saturating_add(width).min(count);
+            width *= 2;
+        }
+        let among = self.pieces.get(low..high)?;
+        let behind = among.partition_point(|piece| piece.offset <= offset);
+        (low + behind).checked_sub(1)
     }
 
     /// Returns the span that contains the byte at `offset`, cut so that it begins with that byte;

@@ -283,3 +283,28 @@ fn a_split_of_a_message_of_spans_whose_file_changes_fails() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SourceChanged);
 }
+
+#[test]
+fn every_byte_is_in_the_span_that_begins_last_at_or_before_it() {
+    for lens in [
+        vec![1; 40],
+        (1..40).collect(),
+        (1..40).rev().collect(),
+        vec![1, 1000, 1, 1, 1, 1, 1, 1, 1],
+        vec![1, 1, 1, 1, 1, 1, 1, 1000, 1],
+        vec![1000, 1, 1, 1, 1, 1, 1, 1, 1],
+        vec![1, 1, 1, 1, 1, 1, 1, 1, 1000],
+    ] {
+        let mut list = SpanList::new();
+        for (at, &len) in lens.iter().enumerate() {
+            let start = 5000 * at as u64;
+            list.push_span(SourceId::FIRST, start..start + len);
+        }
+        assert_eq!(list.span_count(), lens.len());
+        for offset in 0..list.len() {
+            let expected = list.iter().rposition(|span| span.offset <= offset);
+            assert_eq!(list.index_of(offset), expected, "{lens:?} {offset}");
+        }
+        assert_eq!(list.index_of(list.len()), None);
+    }
+}

@@ -74,16 +74,19 @@ impl ChunkTree {
             chunks: 0..0,
             children: 0..0,
         };
+        // Most chunks have a node of their own.
+        let mut nodes = Vec::with_capacity(1 + options.kinds.len());
+        nodes.push(root);
         let mut builder = Builder {
             tree: ChunkTree {
-                nodes: vec![root],
+                nodes,
                 chunks: Vec::new(),
                 children: Vec::new(),
             },
             options,
             chunks: Vec::new(),
             hashes: RandomState::new(),
-            by_hash: HashMap::default(),
+            by_hash: HashMap::with_capacity_and_hasher(options.kinds.len(), Default::default()),
             way: Vec::new(),
             lists: FieldLists::default(),
         };
@@ -285,6 +288,7 @@ impl Builder<'_> {
     /// of their steps.
     fn finish(mut self, message: &ChunkedMessage) -> Result<ChunkTree> {
         self.by_hash = HashMap::default();
+        self.tree.nodes.shrink_to_fit();
         self.list_children();
         let by_lists = self.lists.starts.len() > 1 && !self.options.marked;
         if by_lists {

@@ -71,6 +71,9 @@ pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
     path: &FieldPath,
     options: &ReadOptions,
 ) -> Result<MergePlan> {
+    if path.is_root() {
+        return plan_layout(chunks, Layout::of(trailer), options);
+    }
     let tree = trailer.chunk_tree().pruned(path)?;
     plan_layout(chunks, Layout::within(trailer, &tree), options)
 }

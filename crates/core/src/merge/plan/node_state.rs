@@ -434,9 +434,10 @@ pub(in crate::merge) fn states(
 
 /// Returns the fields through which a node's children are reached.
 fn wants(tree: &ChunkTree, children: &[NodeId], types: &NodeTypes) -> Result<Box<[TargetField]>> {
-    let mut wants = Vec::new();
+    let by_field = || children.chunk_by(|&a, &b| tree.step(a).field == tree.step(b).field);
+    let mut wants = Vec::with_capacity(by_field().count());
     let mut start = 0;
-    for same_field in children.chunk_by(|&a, &b| tree.step(a).field == tree.step(b).field) {
+    for same_field in by_field() {
         let first = &tree.step(same_field[0]).select;
         for &child in same_field {
             let message = match (first, &tree.step(child).select) {
