@@ -12,7 +12,6 @@ use proto_splitter_core::formats::{
     Format, OpenOptions, Opened,
 };
 use proto_splitter_core::merge::{MergeOptions, ReadOptions};
-use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{Location, PlacedTensor, TensorRule};
 use proto_splitter_core::view::size_tree::NameRule;
@@ -31,7 +30,7 @@ use crate::options::OnnxOptions;
 use crate::proto::descriptor_pool;
 use crate::source::OnnxSource;
 use crate::tensor_rule::TENSOR;
-use crate::tensors::ModelTensors;
+use crate::tensors::{ModelTensors, TensorPaths};
 use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 
 /// The format of ONNX models. A model is an `.onnx` file (with its external data files, if any),
@@ -289,16 +288,19 @@ impl Format for OnnxFormat {
         let all = ModelTensors::read(message, size, &OnnxOptions::new())?;
         let model = model_descriptor();
         let names = UniqueNames::of(&all);
-        let tensors = all.iter().enumerate().map(|(at, tensor)| {
+        let mut paths = TensorPaths::new(&model);
+        let mut tensors = Vec::with_capacity(all.len());
+        for (at, tensor) in all.iter().enumerate() {
             let name = names.get(at, tensor);
             let text = tensor.path();
-            let path = FieldPath::parse(&text, &model)?;
+            let path = paths.path(tensor, &text)?;
             let info = info(tensor, &name)?.located(Location::Message { path, text });
             let is_whole = |raw: &Range<u64>| tensor.raw_len() == Some(raw.end - raw.start);
             let elements = tensor.raw_data().filter(is_whole);
-            Ok(PlacedTensor::new(info, vec![tensor.range()]).elements(elements))
-        });
-        tensors.collect::<Result<_>>().map(Some)
+            let placed = PlacedTensor::new(info, vec![tensor.range()]);
+            tensors.push(placed.elements(elements));
+        }
+        Ok(Some(tensors))
     }
 
     fn properties(&self, opened: &Opened) -> Result<Vec<(String, String)>> {

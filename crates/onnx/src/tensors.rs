@@ -5,6 +5,8 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
+use prost_reflect::MessageDescriptor;
+use proto_splitter_core::path::{FieldPath, Step};
 use proto_splitter_core::tensor::{ElementForm, NameBudget};
 use proto_splitter_core::wire::{Field, SourceInput, WireCursor};
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -161,6 +163,46 @@ impl<'a> ModelTensor<'a> {
             is_external: entry.is_external,
             ..Tensor::default()
         }
+    }
+}
+
+/// A parser of the paths of tensors. Only the first of the tensors in a field is parsed; the others
+/// differ in the index.
+pub(crate) struct TensorPaths<'d> {
+    model: &'d MessageDescriptor,
+    /// The most recent path, with the parent and the label of its tensor.
+    recent: Option<(usize, &'static str, FieldPath)>,
+}
+
+impl<'d> TensorPaths<'d> {
+    pub(crate) fn new(model: &'d MessageDescriptor) -> TensorPaths<'d> {
+        TensorPaths {
+            model,
+            recent: None,
+        }
+    }
+
+    /// Returns the path of a tensor. `text` is the same path with names.
+    pub(crate) fn path(&mut self, tensor: ModelTensor<'_>, text: &str) -> Result<FieldPath> {
+        let Entry {
+            parent,
+            label,
+            index,
+            ..
+        } = tensor.entry;
+        if let Some((above, field, path)) = &self.recent
+            && (above, field) == (parent, label)
+            && let Some(index) = index
+        {
+            let mut path = path.clone();
+            if let Some(Step { field, .. }) = path.pop() {
+                path.push(Step::index(field.0, u64::from(*index)));
+            }
+            return Ok(path);
+        }
+        let path = FieldPath::parse(text, self.model)?;
+        self.recent = Some((*parent, label, path.clone()));
+        Ok(path)
     }
 }
 

@@ -9,6 +9,7 @@
 //! Sparse -> values, indices
 //! ```
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use proto_splitter_core::tensor::NameBudget;
@@ -312,7 +313,8 @@ pub(crate) fn joined(mut path: String, label: &str, index: Option<u32>) -> Strin
     }
     path.push_str(label);
     if let Some(index) = index {
-        path.push_str(&format!("[{index}]"));
+        // Writing to a string doesn't fail.
+        write!(path, "[{index}]").unwrap_or(());
     }
     path
 }

@@ -124,10 +124,9 @@ pub fn export(
         None => ExportFormat::of_name(output)?,
     };
     MadeFrom::files(input.files()).check_apart(output)?;
-    let tensors = input.tensors().map_err(|error| at(input, error))?;
-    let (tensors, left_out): (Vec<_>, Vec<_>) = tensors
-        .into_iter()
-        .partition(|tensor| format.has_type(tensor));
+    let mut tensors = input.tensors().map_err(|error| at(input, error))?;
+    let left_out = tensors.extract_if(.., |tensor| !format.has_type(tensor));
+    let left_out: Vec<_> = left_out.collect();
     check(&tensors).map_err(|error| at(input, error))?;
     let total = tensors.iter().map(|tensor| tensor.bytes).sum();
     let meter = options.progress.meter(total);
