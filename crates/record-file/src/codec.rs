@@ -30,7 +30,7 @@ mod zstd;
 #[path = "codec/absent/zstd.rs"]
 mod zstd;
 
-pub(crate) use decode::{Decoders, resize};
+pub(crate) use decode::{Decoders, reserve, resize};
 pub(crate) use encode::Encoders;
 pub(crate) use memory::{Memory, SMALL_CHUNK};
 pub(crate) use stream::StreamDecoder;

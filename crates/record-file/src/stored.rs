@@ -1,8 +1,8 @@
 //! The stored data of a chunk, in a buffer that may have room for decoding in place.
 use crate::chunk::{Chunk, ChunkHeader, ChunkType};
-use crate::codec::{Decoders, TRUSTED_SIZE, resize};
+use crate::codec::{Decoders, TRUSTED_SIZE, reserve, resize};
 use crate::compression::CompressionKind;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fault::Fault;
 use crate::input::RecordInput;
 use crate::options::ReaderOptions;
@@ -87,20 +87,20 @@ impl Stored {
         let largest = (room as u64).saturating_mul(2);
         decoders.memory.shrink(largest.max(LEAST_KEPT));
         let mut memory = decoders.memory.take(room as u64);
+        let no_room = |error: Error| Fault::in_data(chunk, error.or_at(chunk.begin));
         if memory.capacity() < room {
             let spare = (room / SPARE_PART).min(MOST_SPARE);
-            memory = vec![0; room.saturating_add(spare)];
+            memory = Vec::new();
+            reserve(&mut memory, room.saturating_add(spare)).map_err(no_room)?;
         }
-        if memory.len() < room {
-            resize(&mut memory, room as u64)
-                .map_err(|error| Fault::in_data(chunk, error.or_at(chunk.begin)))?;
-        }
-        Ok(Some(Stored {
+        let mut stored = Stored {
             memory,
             begin: 0,
             len,
             ends: Vec::new(),
-        }))
+        };
+        stored.make_room(room).map_err(no_room)?;
+        Ok(Some(stored))
     }
 
     /// Allocates a buffer for the data of a chunk that will be decoded into another buffer.

@@ -106,8 +106,7 @@ impl Decoders {
                     return Err(size_differs(size));
                 }
                 out.clear();
-                out.try_reserve_exact(len)
-                    .map_err(|_| Error::no_room_for(size))?;
+                reserve(&mut out, len)?;
                 // A Vec is filled up to its capacity, which may exceed the requested capacity.
                 self.zstd()?.decompress_to(stream, &mut out, size)?;
                 if out.len() == len {
@@ -200,10 +199,16 @@ impl Decoders {
 /// Sets the length of `out` to `size`. The content is unspecified: the caller overwrites it.
 pub(crate) fn resize(out: &mut Vec<u8>, size: u64) -> Result<()> {
     let len = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
-    out.try_reserve_exact(len.saturating_sub(out.len()))
-        .map_err(|_| Error::no_room_for(size))?;
+    reserve(out, len)?;
     out.resize(len, 0);
     Ok(())
+}
+
+/// Reserves memory so that `out` can hold `len` items.
+pub(crate) fn reserve<T>(out: &mut Vec<T>, len: usize) -> Result<()> {
+    let size = (len as u64).saturating_mul(size_of::<T>() as u64);
+    out.try_reserve_exact(len.saturating_sub(out.len()))
+        .map_err(|_| Error::no_room_for(size))
 }
 
 fn snappy_size(stream: &[u8]) -> Result<u64> {

@@ -1,9 +1,15 @@
 //! A buffer that is filled from its end.
-use crate::codec::TRUSTED_SIZE;
+use super::fast::TOO_LARGE;
+use crate::codec::reserve;
 use crate::error::{Error, Result};
+
+/// Minimum size of the buffer, in bytes.
+const FIRST: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Backward {
+    /// Start of the chunk in the file, for errors.
+    begin: u64,
     buf: Vec<u8>,
     /// Start of the filled part.
     start: usize,
@@ -12,15 +18,14 @@ pub(crate) struct Backward {
 }
 
 impl Backward {
-    /// Creates a buffer for at most `size` bytes, a size claimed by a chunk of `stored` bytes. The
-    /// limit on the memory allocated at once depends on `stored`.
-    pub(crate) fn new(size: u64, stored: u64) -> Result<Self> {
-        let limit = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
-        let first = size.min(TRUSTED_SIZE.max(stored.saturating_mul(16)));
-        let first = usize::try_from(first).unwrap_or(limit);
+    /// Creates a buffer for at most `size` bytes, a size claimed by the chunk at `begin`. Memory is
+    /// allocated as bytes are added, since a projection may select few of them.
+    pub(crate) fn new(begin: u64, size: u64) -> Result<Self> {
+        let limit = usize::try_from(size).map_err(|_| Error::no_room_for(size).or_at(begin))?;
         Ok(Backward {
-            buf: vec![0; first],
-            start: first,
+            begin,
+            buf: Vec::new(),
+            start: 0,
             limit,
         })
     }
@@ -29,41 +34,71 @@ impl Backward {
         self.buf.len() - self.start
     }
 
-    /// Returns room for `len` more bytes before the current bytes, or `None` if the size would
-    /// exceed the limit.
+    /// Returns room for `len` more bytes before the current bytes. Fails if the size would exceed
+    /// the limit.
     #[inline]
-    pub(crate) fn prepend(&mut self, len: usize) -> Option<&mut [u8]> {
+    pub(crate) fn prepend(&mut self, len: usize) -> Result<&mut [u8]> {
         if len > self.start {
             self.grow(len)?;
         }
         let end = self.start;
         self.start -= len;
-        self.buf.get_mut(self.start..end)
+        Ok(&mut self.buf[self.start..end])
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<()> {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<()> {
         self.prepend(bytes.len())?.copy_from_slice(bytes);
-        Some(())
+        Ok(())
     }
 
     #[cold]
-    fn grow(&mut self, len: usize) -> Option<()> {
-        let needed = self.len().checked_add(len)?;
-        if needed > self.limit {
-            return None;
-        }
-        let size = needed.max(self.buf.len().saturating_mul(2)).min(self.limit);
-        let mut buf = vec![0; size];
+    fn grow(&mut self, len: usize) -> Result<()> {
+        let needed = self.len().checked_add(len);
+        let needed = needed.filter(|&needed| needed <= self.limit);
+        let needed = needed.ok_or_else(|| Error::corrupt(self.begin, TOO_LARGE))?;
+        let size = needed.max(self.buf.len().saturating_mul(2).max(FIRST));
+        let size = size.min(self.limit);
         let start = size - self.len();
-        buf[start..].copy_from_slice(&self.buf[self.start..]);
-        self.buf = buf;
+        self.buf = with_gap(&[], &self.buf[self.start..], size)
+            .map_err(|error| error.or_at(self.begin))?;
         self.start = start;
-        Some(())
+        Ok(())
     }
 
     /// Returns the bytes, and the start of the filled part.
     pub(crate) fn into_parts(self) -> (Vec<u8>, usize) {
         (self.buf, self.start)
+    }
+}
+
+/// Returns a buffer of `size` bytes that begins with `front` and ends with `back`.
+pub(crate) fn with_gap(front: &[u8], back: &[u8], size: usize) -> Result<Vec<u8>> {
+    let mut buf = Vec::new();
+    reserve(&mut buf, size)?;
+    buf.extend_from_slice(front);
+    buf.resize(size - back.len(), 0);
+    buf.extend_from_slice(back);
+    Ok(buf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn a_size_for_which_no_memory_is_left_exceeds_a_limit() {
+        let mut out = Backward::new(64, 1 << 60).unwrap();
+        out.push(b"b").unwrap();
+        let error = out.prepend(1 << 59).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+        assert_eq!(error.offset(), Some(64));
+        out.push(b"a").unwrap();
+        let (buf, start) = out.into_parts();
+        assert_eq!(buf[start..], *b"ab");
+        let error = with_gap(b"a", b"b", 1 << 60).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+        assert_eq!(with_gap(b"a", b"bc", 5).unwrap(), b"a\0\0bc");
     }
 }

@@ -6,12 +6,13 @@
 //! data, the unread parts of this data are compacted.
 use std::ops::Range;
 
+use super::backward::with_gap;
 use super::fast::{Cursor, FastWalk, Found, Records, Stop, TOO_LARGE};
 use super::machine::Machine;
 use super::projection::FieldProjection;
 use super::select::{self, Claims};
 use crate::chunk::Chunk;
-use crate::codec::{Decoders, TRUSTED_SIZE};
+use crate::codec::{Decoders, TRUSTED_SIZE, reserve};
 use crate::compression::CompressionKind;
 use crate::decoded::DecodedChunk;
 use crate::error::{Error, Result};
@@ -47,7 +48,6 @@ pub(crate) fn decode(
             begin,
             num_records,
             size,
-            stored: data.len() as u64,
         };
         let transitions = transitions.as_deref().unwrap_or(machine.transitions);
         let records = select::run(&machine, transitions, claims, decoders, options, projection)?;
@@ -62,16 +62,14 @@ pub(crate) fn decode(
         }
     }
     let mut prepared = Prepared::new(stored, num_records, begin, decoders, options)?;
-    let records = prepared.run(in_memory).and_then(|start| {
-        prepared.walk.check_end()?;
-        let records = Records {
-            memory: prepared.memory,
-            start,
-            ends: prepared.walk.ends,
-        };
-        finish(records, num_records, Some(in_memory))
-    });
-    records.map_err(wrong)
+    let start = prepared.run(in_memory, begin)?;
+    prepared.walk.check_end().map_err(wrong)?;
+    let records = Records {
+        memory: prepared.memory,
+        start,
+        ends: prepared.walk.ends,
+    };
+    finish(records, num_records, Some(in_memory)).map_err(wrong)
 }
 
 /// A chunk whose records are ready to be assembled.
@@ -107,7 +105,8 @@ impl Prepared {
         // The number of records is only a claim of the chunk, so the memory reserved for it is
         // limited.
         let trusted = (TRUSTED_SIZE / 8).max((len as u64).saturating_mul(2));
-        ends.reserve(usize::try_from(num_records.min(trusted)).unwrap_or(0));
+        let trusted = usize::try_from(num_records.min(trusted)).unwrap_or(0);
+        reserve(&mut ends, trusted).map_err(|error| error.or_at(chunk))?;
         let walk = FastWalk::new(
             &machine.states,
             machine.first,
@@ -136,24 +135,27 @@ impl Prepared {
         })
     }
 
-    /// Assembles all records, and returns the offset in `memory` where they begin.
-    fn run(&mut self, size: usize) -> Found<usize> {
+    /// Assembles all records of the chunk at `begin`, and returns the offset in `memory` where they
+    /// begin.
+    fn run(&mut self, size: usize, begin: u64) -> Result<usize> {
+        let wrong = |what| Error::corrupt(begin, what);
         loop {
             let (bytes, records) = self.memory.split_at_mut(self.front);
             let transitions = bytes.get(self.transitions.clone()).unwrap_or_default();
-            let Stop::NoRoom(more) = self.walk.run(transitions, bytes, records)? else {
+            let Stop::NoRoom(more) = self.walk.run(transitions, bytes, records).map_err(wrong)?
+            else {
                 return Ok(self.memory.len() - self.walk.filled);
             };
             if self.walk.filled > size {
-                return Err(TOO_LARGE);
+                return Err(wrong(TOO_LARGE));
             }
-            self.make_room(more, size)?;
+            self.make_room(more, size, begin)?;
         }
     }
 
     /// Makes room for at least `more` bytes of records. The room is larger if many more bytes of
     /// records are expected.
-    fn make_room(&mut self, more: usize, size: usize) -> Found<()> {
+    fn make_room(&mut self, more: usize, size: usize, begin: u64) -> Result<()> {
         let filled = self.walk.filled;
         self.transitions.start += std::mem::take(&mut self.walk.transition);
         if self.can_move {
@@ -161,7 +163,7 @@ impl Prepared {
         }
         let left = size - filled;
         if more.saturating_sub(SLACK) > left {
-            return Err(TOO_LARGE);
+            return Err(Error::corrupt(begin, TOO_LARGE));
         }
         // The room is enough for a large part of the remaining records, so that buffers aren't
         // moved too often.
@@ -172,11 +174,10 @@ impl Prepared {
         // The memory at most doubles, since the size of the remaining records is only a claim of
         // the chunk.
         let grown = left.min(filled.max(AT_ONCE)).max(more);
-        let mut memory = vec![0; self.front + grown + 2 * SLACK + filled];
-        memory[..self.front].copy_from_slice(&self.memory[..self.front]);
-        let (from, to) = (self.memory.len() - filled, memory.len() - filled);
-        memory[to..].copy_from_slice(&self.memory[from..]);
-        self.memory = memory;
+        let size = self.front + grown + 2 * SLACK + filled;
+        let records = &self.memory[self.memory.len() - filled..];
+        self.memory = with_gap(&self.memory[..self.front], records, size)
+            .map_err(|error| error.or_at(begin))?;
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Reading the header of a transposed chunk.
 
-use crate::codec::TRUSTED_SIZE;
+use crate::codec::{TRUSTED_SIZE, reserve};
 use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
 use crate::varint;
@@ -47,5 +47,12 @@ impl Header<'_> {
         self.options
             .check_memory(self.begin, lists.saturating_sub(TRUSTED_SIZE))?;
         Ok(count)
+    }
+
+    /// Returns an empty list with memory for `count` items.
+    pub(super) fn list<T>(&self, count: usize) -> Result<Vec<T>> {
+        let mut list = Vec::new();
+        reserve(&mut list, count).map_err(|error| error.or_at(self.begin))?;
+        Ok(list)
     }
 }

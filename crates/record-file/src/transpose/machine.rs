@@ -75,7 +75,7 @@ impl<'a> Machine<'a> {
         };
         let num_buckets = header.count("number of buckets")?;
         let num_buffers = header.count("number of buffers")?;
-        let mut buckets = Vec::with_capacity(num_buckets);
+        let mut buckets = header.list(num_buckets)?;
         for _ in 0..num_buckets {
             let len = header.u64("length of a bucket")?;
             let (mut stored, after) = usize::try_from(len)
@@ -198,11 +198,11 @@ impl<'a> Machine<'a> {
         for index in 0..self.buckets.len() {
             let held = all.len() as u64;
             let bytes = self.decompress_bucket(index, held, begin, decoders, options)?;
-            all.append(&mut bytes.unwrap_or_default());
+            append(&mut all, &bytes.unwrap_or_default(), begin)?;
         }
         let buffers = all.len();
         let transitions = self.decompress_transitions(begin, decoders, options)?;
-        all.append(&mut transitions.unwrap_or_default());
+        append(&mut all, &transitions.unwrap_or_default(), begin)?;
         Ok((buffers..all.len(), Some(all)))
     }
 
@@ -265,6 +265,14 @@ impl<'a> Machine<'a> {
     }
 }
 
+fn append(all: &mut Vec<u8>, more: &[u8], begin: u64) -> Result<()> {
+    let size = all.len().saturating_add(more.len()) as u64;
+    all.try_reserve(more.len())
+        .map_err(|_| Error::no_room_for(size).or_at(begin))?;
+    all.extend_from_slice(more);
+    Ok(())
+}
+
 /// Assigns each buffer to a bucket. A bucket consists of consecutive buffers, and has exactly their
 /// total size.
 fn place_buffers(
@@ -273,7 +281,7 @@ fn place_buffers(
     num_buffers: usize,
 ) -> Result<Vec<BufferPlace>> {
     let begin = header.begin;
-    let mut buffers = Vec::with_capacity(num_buffers);
+    let mut buffers = header.list(num_buffers)?;
     let mut bucket = 0;
     let mut used = 0;
     let full = |bucket: usize, used: u64| {

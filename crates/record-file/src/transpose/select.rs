@@ -20,8 +20,6 @@ pub(crate) struct Claims {
     pub(crate) num_records: u64,
     /// Total size of the records, with all of their fields, in bytes.
     pub(crate) size: u64,
-    /// Size of the chunk in the file, in bytes.
-    pub(crate) stored: u64,
 }
 
 /// Assembles the selected parts of all records in a chunk.
@@ -38,7 +36,7 @@ pub(crate) fn run(
         begin,
         num_records: claims.num_records,
         states: &machine.states,
-        out: Backward::new(claims.size, claims.stored)?,
+        out: Backward::new(begin, claims.size)?,
         ends: Vec::new(),
         open: Vec::new(),
         left: claims.size,
@@ -141,24 +139,23 @@ impl<'a> Walk<'a> {
 
 impl<'a> Run<'a> {
     #[inline]
-    fn tag(&mut self, state: &State) -> Found<()> {
-        let tag = &state.tag[..usize::from(state.tag_len)];
-        self.out.push(tag).ok_or(TOO_LARGE)
+    fn tag(&mut self, state: &State) -> Result<()> {
+        self.out.push(&state.tag[..usize::from(state.tag_len)])
     }
 
     /// Prepends the length of a message: the number of bytes emitted since the output had `at`
     /// bytes.
-    fn length_since(&mut self, at: usize) -> Found<()> {
+    fn length_since(&mut self, at: usize) -> Result<()> {
         let len = self.out.len() - at;
         if u32::try_from(len).is_err() {
-            return Err(MESSAGE_TOO_LARGE);
+            return Err(Error::corrupt(self.begin, MESSAGE_TOO_LARGE));
         }
         if len < 0x80 {
-            return self.out.push(&[len.to_le_bytes()[0]]).ok_or(TOO_LARGE);
+            return self.out.push(&[len.to_le_bytes()[0]]);
         }
         let mut prefix = Vec::with_capacity(varint::MAX_LEN);
         varint::push(&mut prefix, len as u64);
-        self.out.push(&prefix).ok_or(TOO_LARGE)
+        self.out.push(&prefix)
     }
 
     fn enter(&mut self, state: u32, group: bool) -> Found<()> {
@@ -297,7 +294,6 @@ impl Run<'_> {
     ) -> Result<()> {
         let begin = self.begin;
         let wrong = |what| Error::corrupt(begin, what);
-        let too_large = || Error::corrupt(begin, TOO_LARGE);
         let selected = self.selected.field(state.field);
         let len = |len: usize| move |_: &[u8]| Ok(len);
         match (state.emit, selected) {
@@ -315,7 +311,7 @@ impl Run<'_> {
                 })?;
                 let record = usize::try_from(record).map_err(|_| wrong(BUFFER_ENDS))?;
                 let bytes = buffers.take(buffer, len(record))?;
-                self.out.push(bytes).ok_or_else(too_large)?;
+                self.out.push(bytes)?;
                 self.end_record().map_err(wrong)?;
             }
             (Emit::SubmessageEnd, _) => {
@@ -324,7 +320,7 @@ impl Run<'_> {
             }
             (Emit::EndGroup, _) => {
                 if !matches!(selected, Selected::Nothing) {
-                    self.tag(state).map_err(wrong)?;
+                    self.tag(state)?;
                 }
                 self.enter(at, true).map_err(wrong)?;
                 self.selected = selected;
@@ -333,16 +329,16 @@ impl Run<'_> {
                 let emitted = !matches!(self.selected, Selected::Nothing);
                 let open = self.leave(false).map_err(wrong)?;
                 if emitted {
-                    self.length_since(open.at).map_err(wrong)?;
+                    self.length_since(open.at)?;
                     let states = self.states;
-                    self.tag(&states[open.state as usize]).map_err(wrong)?;
+                    self.tag(&states[open.state as usize])?;
                 }
             }
             (Emit::StartGroup, _) => {
                 let emitted = !matches!(self.selected, Selected::Nothing);
                 self.leave(true).map_err(wrong)?;
                 if emitted {
-                    self.tag(state).map_err(wrong)?;
+                    self.tag(state)?;
                 }
             }
             (_, Selected::Nothing) => self.pass().map_err(wrong)?,
@@ -352,29 +348,27 @@ impl Run<'_> {
                     Emit::Varint { buffer, len: n } if whole => {
                         let n = usize::from(n);
                         let bytes = buffers.take(buffer, len(n))?;
-                        let to = self.out.prepend(n).ok_or_else(too_large)?;
+                        let to = self.out.prepend(n)?;
                         varint_from(bytes, to);
                     }
-                    Emit::Inline(value) if whole => {
-                        self.out.push(&[value]).ok_or_else(too_large)?
-                    }
+                    Emit::Inline(value) if whole => self.out.push(&[value])?,
                     Emit::Fixed32 { buffer } if whole => {
                         let bytes = buffers.take(buffer, len(4))?;
-                        self.out.push(bytes).ok_or_else(too_large)?;
+                        self.out.push(bytes)?;
                     }
                     Emit::Fixed64 { buffer } if whole => {
                         let bytes = buffers.take(buffer, len(8))?;
-                        self.out.push(bytes).ok_or_else(too_large)?;
+                        self.out.push(bytes)?;
                     }
                     Emit::Bytes { buffer } if whole => {
                         let bytes = buffers.take(buffer, prefixed_len)?;
-                        self.out.push(bytes).ok_or_else(too_large)?;
+                        self.out.push(bytes)?;
                     }
-                    Emit::Fixed32 { .. } => self.out.push(&[0; 4]).ok_or_else(too_large)?,
-                    Emit::Fixed64 { .. } => self.out.push(&[0; 8]).ok_or_else(too_large)?,
-                    _ => self.out.push(&[0]).ok_or_else(too_large)?,
+                    Emit::Fixed32 { .. } => self.out.push(&[0; 4])?,
+                    Emit::Fixed64 { .. } => self.out.push(&[0; 8])?,
+                    _ => self.out.push(&[0])?,
                 }
-                self.tag(state).map_err(wrong)?;
+                self.tag(state)?;
             }
         }
         Ok(())

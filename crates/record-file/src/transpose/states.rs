@@ -48,11 +48,11 @@ pub(super) fn parse_states(header: &mut Header<'_>, num_buffers: usize) -> Resul
     let begin = header.begin;
     let bad = |what: &'static str| move || Error::corrupt(begin, what);
     let count = header.count("number of states")?;
-    let mut tags = Vec::with_capacity(count);
+    let mut tags = header.list(count)?;
     for _ in 0..count {
         tags.push(header.u32("tag of a state")?);
     }
-    let mut next = Vec::with_capacity(count);
+    let mut next = header.list(count)?;
     for _ in 0..count {
         next.push(header.u32("next state")?);
     }
@@ -63,7 +63,7 @@ pub(super) fn parse_states(header: &mut Header<'_>, num_buffers: usize) -> Resul
         .split_at_checked(varints)
         .ok_or_else(bad("transposed chunk: kinds of varints missing"))?;
     header.rest = rest;
-    let mut states = Vec::with_capacity(count);
+    let mut states = header.list(count)?;
     for (&tag, &next) in tags.iter().zip(&next) {
         let buffer = |header: &mut Header<'_>| {
             let buffer = header.u32("buffer of a state")?;
