@@ -5,6 +5,8 @@ mod find;
 mod index;
 mod message;
 mod read;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -243,6 +245,7 @@ impl PaddleModel {
         files.flat_map(|file| {
             file.parameters()
                 .iter()
+                .inspect(|_| count_step())
                 .map(move |parameter| (file, parameter))
         })
     }
@@ -293,6 +296,12 @@ impl PaddleModel {
         let files = files.iter().map(ParameterFile::part);
         program.chain(files).chain(&self.companions)
     }
+}
+
+/// Counts a step of [`PaddleModel::parameters`] in tests. A lookup must not walk all parameters.
+fn count_step() {
+    #[cfg(test)]
+    tests::STEPS.with(|steps| steps.set(steps.get() + 1));
 }
 
 /// Adds the location of each parameter's value to the variable that declares the parameter.
