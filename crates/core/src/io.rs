@@ -29,6 +29,7 @@ pub use open::open_file;
 pub(crate) use open::open_regular;
 pub(crate) use stamp::Stamp;
 pub use summed::Summed;
+pub(crate) use target::check_absent;
 pub(crate) use target::{at_target, same_file};
-pub use target::{check_absent, folder, written_through};
+pub use target::{folder, written_through};
 pub(crate) use threads::Ahead;

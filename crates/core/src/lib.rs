@@ -59,7 +59,7 @@ pub mod part_work {
     pub use crate::container::{check_hashing, describe_type, schema_in};
     pub use crate::io::synced::remove_file;
     pub use crate::io::temporary::{hold_shared, remove_abandoned};
-    pub use crate::io::{Summed, check_absent, folder, open_file, written_through};
+    pub use crate::io::{Summed, folder, open_file, written_through};
     pub use crate::merge::{
         PartVerification, RecordStore, check_size, chunk_leaves, compared, no_way_to_others,
         open_path_as, open_sources, open_sources_with, verify_part, verify_parts_together,

@@ -24,14 +24,14 @@ use super::store::{FolderStore, PartStore, main_of};
 use super::uploading::check_no_object;
 use crate::proto::report::Result as Outcome;
 use crate::proto::{Input, Plan, SplitPlan as PlanMessage, SplitReport};
-use proto_splitter_core::atomic::{AtomicFile, FolderLock, MadeFrom, at_target};
+use proto_splitter_core::atomic::{AtomicFile, FolderLock, MadeFrom, at_target, check_absent};
 use proto_splitter_core::container::{CHUNKED_EXTENSION, PLAIN_EXTENSION};
 use proto_splitter_core::container::{Limits, MerkleRoot, Profile, Trailer, TrailerUse};
+use proto_splitter_core::part_work::written_through;
 use proto_splitter_core::part_work::{
     Commit, Sibling, crc32c_of_runs, draft_trailer, most_of_trailer, most_stored, part_trailer,
     runs, stem_beside, write_main, write_part,
 };
-use proto_splitter_core::part_work::{check_absent, written_through};
 use proto_splitter_core::part_work::{check_hashing, describe_type};
 use proto_splitter_core::proto::chunk_metadata::ExternalFile;
 use proto_splitter_core::proto::{ChunkInfo, ChunkMetadata};

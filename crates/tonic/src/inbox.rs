@@ -85,7 +85,7 @@ impl Inbox {
         frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
         target: impl AsRef<Path>,
     ) -> Result<u64, Status> {
-        let (target, force) = (target.as_ref().to_owned(), self.receive.get_force());
+        let (target, force) = self.receive.target(target.as_ref())?;
         let receiver = self.receive(frames).await?;
         blocking_if(true, move || receiver.write_file(target, force)).await
     }

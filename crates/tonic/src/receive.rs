@@ -1,10 +1,13 @@
 //! Receiving messages from a stream of frames.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::atomic::{check_absent, check_replaceable};
+use proto_splitter_core::part_work::written_through;
+use proto_splitter_core::{Error, Result};
 use proto_splitter_transfer::proto::Frame;
 use proto_splitter_transfer::{ReceiveOptions, Receiver};
 use tokio::sync::mpsc;
@@ -137,24 +140,25 @@ impl Receive {
     /// # Errors
     ///
     /// The errors of [`message`](Self::message); `ALREADY_EXISTS` if the file exists and
-    /// [`force`](Self::force) isn't set.
+    /// [`force`](Self::force) isn't set; `NOT_FOUND` if the file's folder doesn't exist.
     pub async fn file(
         &self,
         frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
         target: impl AsRef<Path>,
     ) -> Result<u64, Status> {
-        let target = target.as_ref().to_owned();
-        let force = self.force;
-        if !force && target.symlink_metadata().is_ok() {
-            // Checks the target before the transfer, so that the peer doesn't send a message that
-            // can't be written.
-            let message = format!("{}: the file exists", target.display());
-            return Err(status(&Error::new(ErrorKind::AlreadyExists, message)));
-        }
+        let (target, force) = self.target(target.as_ref())?;
         let slot = Slot::new(self.in_file(), true);
         let turn = self.drive(frames, &slot, |_| ()).await?;
         let receiver = slot.take_receiver(turn, self.in_file())?;
         blocking_if(true, move || receiver.write_file(target, force)).await
+    }
+
+    /// Returns the path of the file to write, and whether it may replace an existing file. Checks
+    /// the target before the transfer, so that the peer doesn't send a message that can't be
+    /// written.
+    pub(crate) fn target(&self, target: &Path) -> Result<(PathBuf, bool), Status> {
+        check_target(target, self.force).map_err(|error| status(&error))?;
+        Ok((target.to_owned(), self.force))
     }
 
     /// Returns a receiver that keeps chunks in a temporary file, in the folder set in the options.
@@ -262,4 +266,14 @@ fn late(what: &str, most: Duration, slot: &Slot) -> Status {
     let (chunk, count) = slot.lock().receiver.chunks();
     let message = format!("{what} {most:?}, in chunk {chunk} of {count}");
     Status::deadline_exceeded(message)
+}
+
+/// Fails unless a message may be written to the file at `target`, or at the end of the links there.
+fn check_target(target: &Path, force: bool) -> Result<()> {
+    let place = written_through(target)?;
+    check_absent(&place, force)?;
+    match fs::metadata(&place) {
+        Ok(there) => check_replaceable(&there).map_err(|error| Error::from(error).in_file(&place)),
+        Err(_) => Ok(()),
+    }
 }

@@ -15,12 +15,12 @@ pub use super::folder_lock::FolderLock;
 #[doc(hidden)]
 pub use super::open::open_regular;
 pub use super::synced::{sync_folder, warn_unless_synced};
-#[doc(hidden)]
-pub use super::target::folder;
 use super::target::{already_exists, check_name, written_through};
 pub use super::target::{
     at_target, check_folder, check_replaceable, check_space, names_folder, same_file,
 };
+#[doc(hidden)]
+pub use super::target::{check_absent, folder};
 pub use super::temporary::TemporaryFolder;
 use super::temporary::file_beside;
 #[doc(hidden)]

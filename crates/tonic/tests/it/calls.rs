@@ -10,7 +10,8 @@ use proto_splitter_core::formats::{OpenOptions, Registry};
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::progress::{CancelToken, Progress};
 use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
-use proto_splitter_tonic::{Outgoing, Receive, ReceiveOptions, SendOptions, send, send_with};
+use proto_splitter_tonic::{Inbox, Outgoing, Receive, ReceiveOptions};
+use proto_splitter_tonic::{SendOptions, send, send_with};
 use tempfile::tempdir;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
@@ -76,6 +77,34 @@ async fn a_file_is_sent_and_received_as_a_file() {
     let status = again.unwrap_err();
     assert_eq!(status.code(), Code::AlreadyExists, "{status}");
     assert_eq!(files(folder.path()), 1);
+}
+
+#[tokio::test]
+async fn a_target_that_cannot_be_written_is_refused_before_the_first_frame() {
+    let folder = tempdir().unwrap();
+    let there = folder.path().join("there.pb");
+    std::fs::write(&there, "").unwrap();
+    let targets = [
+        (there, false, Code::AlreadyExists),
+        (folder.path().join("missing/put.pb"), false, Code::NotFound),
+        (folder.path().to_owned(), true, Code::FailedPrecondition),
+    ];
+    for (target, force, code) in targets {
+        let receive = Receive::new().idle_timeout(Duration::from_millis(10));
+        let receive = receive.force(force);
+        let inbox = Inbox::new(receive.clone());
+        // A receiver that waits for a frame would time out.
+        let status = receive
+            .file(tokio_stream::pending(), &target)
+            .await
+            .unwrap_err();
+        assert_eq!(status.code(), code, "{status}");
+        let status = inbox
+            .file(tokio_stream::pending(), &target)
+            .await
+            .unwrap_err();
+        assert_eq!(status.code(), code, "{status}");
+    }
 }
 
 #[tokio::test]
