@@ -151,6 +151,15 @@ impl Array {
         }
     }
 
+    /// Frees the memory of data that was read together with the header, up to 4 KiB. The data is
+    /// read again on demand. Used if many arrays are held at once.
+    pub(crate) fn without_head(mut self) -> Array {
+        if let Data::Stored(_, entry) = &mut self.data {
+            entry.drop_head();
+        }
+        self
+    }
+
     /// Returns the array's type, shape, element order and byte order.
     #[must_use]
     pub fn info(&self) -> &ArrayInfo {

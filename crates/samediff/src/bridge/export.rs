@@ -205,7 +205,7 @@ impl Export {
         let number = match self.known.get(file) {
             Some(&number) => number,
             None => {
-                self.arrays.push(arrays.open(file)?);
+                self.arrays.push(arrays.open(file)?.without_head());
                 self.known.insert(*file, self.arrays.len() - 1);
                 self.arrays.len() - 1
             }

@@ -152,7 +152,7 @@ fn arrays(tag: &TagView<'_>) -> Result<Vec<(String, Dtype, Array)>> {
     let mut arrays = Vec::new();
     for (name, files) in parameters.iter() {
         for file in files {
-            let array = parameters.open(file)?;
+            let array = parameters.open(file)?.without_head();
             let dtype = dtype_back(array.info().dtype());
             let dtype = dtype.map_err(|error| error.about("parameter", name))?;
             arrays.push((name.to_owned(), dtype, array));

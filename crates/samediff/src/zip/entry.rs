@@ -260,6 +260,11 @@ pub(crate) struct StoredEntry {
 }
 
 impl StoredEntry {
+    /// Frees the memory of the bytes that were read together with the local header.
+    pub(crate) fn drop_head(&mut self) {
+        self.section.head = Vec::new();
+    }
+
     /// Returns a stream of the entry's bytes. If the checksum is wrong, the stream fails.
     pub(crate) fn stream(&self) -> Checked<Box<dyn Read + Send>> {
         Checked::new(Box::new(self.section.clone()), self.sum.clone())

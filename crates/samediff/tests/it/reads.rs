@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use proto_splitter_samediff::{
     Array, ArrayInfo, CheckOptions, Draft, Graph, Model, ModelOptions, Nd4jType, SameDiffVariable,
-    SameDiffWriteOptions, TagContent, VarType, ZipCompression,
+    SameDiffWriteOptions, TagContent, VarType, ZipCompression, write_classic, write_safetensors,
 };
 use record_file::ReadAt;
 
@@ -203,4 +203,38 @@ fn a_checkpoint_that_shares_all_but_one_reads_nothing_twice() {
     let all = COUNT * LEN;
     assert!(old < all + (1 << 18), "{old} of {all}");
     assert!(new <= all + LEN, "{new} of {all}");
+}
+
+#[test]
+fn an_export_holds_no_data_of_arrays_until_it_writes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zip");
+    model(&path);
+    let bytes = std::fs::read(&path).unwrap();
+    let starts = (1..COUNT).map(|number| {
+        let run = [u8::try_from(number).unwrap(); 64];
+        bytes.windows(64).position(|bytes| bytes == run).unwrap() as u64
+    });
+    let starts: Vec<u64> = starts.collect();
+    let (model, source) = watched(&path);
+    let options = SameDiffWriteOptions::new();
+    let tag = model.default_tag();
+    for classic in [true, false] {
+        source.take();
+        let target = folder.path().join(format!("{classic}"));
+        let written = if classic {
+            write_classic(&tag, target, &options)
+        } else {
+            write_safetensors(&tag, target, &options)
+        };
+        written.unwrap();
+        let reads = source.take();
+        for start in &starts {
+            // Once with the header, and again to write the data.
+            let contain = reads
+                .iter()
+                .filter(|(at, len)| (*at..at + len).contains(start));
+            assert_eq!(contain.count(), 2, "{start} {classic}");
+        }
+    }
 }
