@@ -64,6 +64,8 @@ use record_file::ReadAt;
 pub use builder::SpansBuilder;
 use checks::Checks;
 pub(crate) use copy::COPY_LEN;
+#[doc(hidden)]
+pub use copy::crc_of_range;
 pub use copy::{copy_range, first_bytes, read_pieces, read_through};
 use files::{FileReader, Files};
 pub use list::{SourceId, Span, SpanList, SpanSource};

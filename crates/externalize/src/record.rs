@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use prost::Message;
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::checksum::{combine, crc32c};
+use proto_splitter_core::spans::crc_of_range;
 use proto_splitter_core::wire::WireCursor;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_tensor_bundle::{data_path, index_path};
@@ -37,9 +37,6 @@ const WITHOUT_CHECKSUMS: u32 = 1;
 
 /// Name of the externalized model's file.
 const MODEL_FILE: &str = "saved_model.pb";
-
-/// Number of bytes that are read at once: 64 KiB.
-const BUFFER_LEN: usize = 64 << 10;
 
 /// Number of the field [`Record::pieces`].
 const PIECES: u32 = 4;
@@ -125,6 +122,8 @@ impl Record {
             *whole = combine(*whole, crc32c(&bytes), bytes.len() as u64);
             Ok(bytes)
         };
+        let mut buffer = Vec::new();
+        let mut crc_of = |range| crc_of_range(data, range, &mut buffer, |_| Ok(()));
         for constant in constants {
             let Some(&content) = contents.of.get(&constant.place) else {
                 continue;
@@ -134,7 +133,7 @@ impl Record {
                 Encoding::Raw => (0, false, crcs[content]),
                 Encoding::Varints(varints) => {
                     let width = u32::try_from(varints.width).unwrap_or(0);
-                    (width, varints.signed, crc_of(data, span.clone())?)
+                    (width, varints.signed, crc_of(span.clone())?)
                 }
             };
             let literal = literal(position, span.start, &mut whole)?;
@@ -329,7 +328,7 @@ impl Record {
             return Ok(false);
         }
         match self.crc32c {
-            Some(kept) => Ok(crc_of(data, 0..size)? == kept),
+            Some(kept) => Ok(crc_of_range(data, 0..size, &mut Vec::new(), |_| Ok(()))? == kept),
             None => Ok(true),
         }
     }
@@ -386,20 +385,6 @@ fn check(bytes: &[u8]) -> Result<()> {
         "the crc32c of {} bytes is 0x{computed:08x}, but 0x{stored:08x} is stored",
         before.len()
     ))
-}
-
-/// Returns the crc32c of the bytes at `range`.
-fn crc_of(data: &dyn ReadAt, range: Range<u64>) -> Result<u32> {
-    let (mut crc, mut at) = (0, range.start);
-    let mut buffer = vec![0; BUFFER_LEN];
-    while at < range.end {
-        let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
-        let bytes = &mut buffer[..left.min(BUFFER_LEN)];
-        data.read_exact_at(at, bytes)?;
-        crc = combine(crc, crc32c(bytes), bytes.len() as u64);
-        at += bytes.len() as u64;
-    }
-    Ok(crc)
 }
 
 /// Returns the files of the bundle for the model in this folder.

@@ -14,6 +14,7 @@ use proto_splitter_core::part_work::{chunk_leaves, open_sources_with, verify_par
 use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::proto::chunk_metadata::ExternalFile;
 use proto_splitter_core::proto::{ChunkInfo, ChunkMetadata, ChunkedMessage};
+use proto_splitter_core::spans::crc_of_range;
 use proto_splitter_core::threads;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -61,17 +62,7 @@ pub(super) fn reread_ranges(
 /// Computes the crc32c of the bytes at `range` in a source.
 pub(super) fn sum_up(source: &dyn ReadAt, range: Range<u64>, meter: &Meter) -> Result<u32> {
     source.prefetch(std::slice::from_ref(&range));
-    let mut block = vec![0; STEP];
-    let (mut at, mut crc32c) = (range.start, 0);
-    while at < range.end {
-        let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
-        let step = &mut block[..left.min(STEP)];
-        source.read_exact_at(at, step)?;
-        crc32c = crc32c::crc32c_append(crc32c, step);
-        at += step.len() as u64;
-        meter.advance(step.len() as u64)?;
-    }
-    Ok(crc32c)
+    crc_of_range(source, range, &mut vec![0; STEP], |len| meter.advance(len))
 }
 
 /// The file that a part of a split wrote, and the chunks in the file, ordered by offset. Equal

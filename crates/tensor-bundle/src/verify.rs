@@ -2,9 +2,7 @@
 
 use proto_splitter_core::Result;
 use proto_splitter_core::checksum::combine;
-use proto_splitter_core::progress::Meter;
-use proto_splitter_core::spans::read_pieces;
-use record_file::ReadAt;
+use proto_splitter_core::spans::crc_of_range;
 
 use crate::bundle::Bundle;
 use crate::data::{BundleReader, check_crc};
@@ -60,19 +58,21 @@ impl Bundle {
             }
         }
         let jobs: Vec<Job<'_>> = self.tensors().iter().flat_map(jobs).collect();
+        let read = |len| meter.advance(len);
         let made = work::map(options.thread_count(), jobs.len(), |at, buffer| {
             let job = &jobs[at];
             let span = job.span;
             let mut check = || match job.piece {
                 Piece::Numbers(start, len) => {
                     let file = self.checked(span)?;
-                    let crc = crc_of(&*file, span.offset + start, len, buffer, &meter)?;
+                    let start = span.offset + start;
+                    let crc = crc_of_range(&*file, start..start + len, buffer, read)?;
                     Ok(Some((len, crc)))
                 }
                 // The reader verifies the checksum of the strings itself.
                 Piece::Elements(shape) => {
                     let reader = BundleReader::whole(self.span_reader(job.tensor, span, shape)?);
-                    crc_of(&reader, 0, span.size, buffer, &meter).map(|_| None)
+                    crc_of_range(&reader, 0..span.size, buffer, read).map(|_| None)
                 }
             };
             check().map_err(|error| error.at_path(job.tensor.name()))
@@ -123,20 +123,4 @@ fn jobs(tensor: &Tensor) -> Vec<Job<'_>> {
             .map(move |(start, len)| job(span, Piece::Numbers(start, len)))
     });
     pieces.collect()
-}
-
-/// Returns the crc32c of the `len` bytes at the offset `start`.
-pub(crate) fn crc_of(
-    reader: &dyn ReadAt,
-    start: u64,
-    len: u64,
-    buffer: &mut Vec<u8>,
-    meter: &Meter,
-) -> Result<u32> {
-    let mut crc = 0;
-    read_pieces(reader, start..start + len, buffer, |_, bytes| {
-        crc = crc32c::crc32c_append(crc, bytes);
-        meter.advance(bytes.len() as u64)
-    })?;
-    Ok(crc)
 }

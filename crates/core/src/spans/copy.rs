@@ -76,6 +76,34 @@ pub fn copy_range<S: ReadAt + ?Sized, W: Write + ?Sized>(
     })
 }
 
+/// Returns the crc32c of a range of a source. Reads the range in pieces, as [`read_pieces`] does,
+/// and passes the length of each piece to `read`.
+///
+/// ```
+/// use proto_splitter_core::spans::crc_of_range;
+///
+/// let crc = crc_of_range(&b"..range..", 2..7, &mut Vec::new(), |_| Ok(()))?;
+/// assert_eq!(crc, crc32c::crc32c(b"range"));
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The same errors as [`read_pieces`]; any error from `read`.
+pub fn crc_of_range<S: ReadAt + ?Sized>(
+    source: &S,
+    range: Range<u64>,
+    buffer: &mut Vec<u8>,
+    mut read: impl FnMut(u64) -> Result<()>,
+) -> Result<u32> {
+    let mut crc = 0;
+    read_pieces(source, range, buffer, |_, piece| {
+        crc = crc32c::crc32c_append(crc, piece);
+        read(piece.len() as u64)
+    })?;
+    Ok(crc)
+}
+
 /// Returns the first bytes of a source: `most` of them, or all if the source is shorter.
 ///
 /// ```
