@@ -4,6 +4,7 @@ mod cursor;
 pub(crate) mod header;
 mod input;
 mod kind;
+mod pieces;
 mod tag;
 mod varint;
 mod zigzag;

@@ -8,7 +8,7 @@ use prost_reflect::Kind;
 use super::difference::DifferenceKind;
 use super::elements::{Occurrences, Runs};
 use super::matching::{Match, by_content, by_key};
-use super::walk::{Sides, WINDOW, Walk, first_byte};
+use super::walk::{Sides, Walk, first_byte};
 use crate::Result;
 use crate::path::{FieldRef, Step};
 use crate::view::{MemberFields, name_field};
@@ -300,13 +300,10 @@ impl List<'_> {
 
     fn content<I: Input>(&self, cursor: &mut WireCursor<I>, value: &Range<u64>) -> Result<u64> {
         let mut hasher = self.hashes.build_hasher();
-        let mut at = value.start;
-        while at < value.end {
-            let left = usize::try_from(value.end - at).unwrap_or(usize::MAX);
-            let end = at + left.min(WINDOW) as u64;
-            hasher.write(cursor.bytes(at..end)?);
-            at = end;
-        }
+        cursor.read_pieces(value.clone(), |bytes| {
+            hasher.write(bytes);
+            Ok(())
+        })?;
         hasher.write_u64(value.end - value.start);
         Ok(hasher.finish())
     }

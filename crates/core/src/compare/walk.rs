@@ -19,7 +19,7 @@ const IN_MEMORY: u64 = 1 << 20;
 const SHORT: u64 = 64;
 
 /// Number of bytes to compare or hash at a time.
-pub(super) const WINDOW: usize = 64 << 10;
+const WINDOW: usize = 64 << 10;
 
 /// Cursors over the two messages to compare.
 pub(super) struct Sides<I, J> {

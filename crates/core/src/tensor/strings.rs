@@ -17,9 +17,6 @@ const MOST_BYTES: u64 = 8 << 30;
 /// Size of an array element that points to a separate string object, in bytes.
 const POINTER: u64 = 8;
 
-/// Number of bytes of a string to copy at a time.
-const COPY_LEN: u64 = 64 << 10;
-
 /// Returns a reader for the strings of the tensor at a path, each padded with zeros to the length
 /// of the longest, as in NumPy's arrays of bytes; `None` if the value is not a tensor of strings.
 /// The width of an element is the size in the reader's header divided by the number of elements.
@@ -87,7 +84,10 @@ pub fn string_elements_at(
         let mut elements = Vec::new();
         each(cursor, &pieces, strings.field, |cursor, value| {
             let mut element = Vec::new();
-            copy(cursor, value, &mut element)?;
+            cursor.read_pieces(value, |bytes| {
+                element.extend_from_slice(bytes);
+                Ok(())
+            })?;
             elements.push(element);
             Ok(())
         })?;
@@ -187,7 +187,7 @@ impl Strings {
         sink: &mut dyn Write,
     ) -> Result<()> {
         let mut padding = self.width - (value.end - value.start);
-        copy(cursor, value, sink)?;
+        cursor.read_pieces(value, |bytes| Ok(sink.write_all(bytes)?))?;
         let zeros = [0; 4096];
         while padding > 0 {
             let some = usize::try_from(padding).map_or(zeros.len(), |len| len.min(zeros.len()));
@@ -196,21 +196,6 @@ impl Strings {
         }
         Ok(())
     }
-}
-
-/// Copies the string in the range `value` to `sink`.
-fn copy<I: Input>(
-    cursor: &mut WireCursor<I>,
-    value: Range<u64>,
-    sink: &mut dyn Write,
-) -> Result<()> {
-    let mut at = value.start;
-    while at < value.end {
-        let end = value.end.min(at + COPY_LEN);
-        sink.write_all(cursor.bytes(at..end)?)?;
-        at = end;
-    }
-    Ok(())
 }
 
 /// Calls `take` with the range of each string in a field.

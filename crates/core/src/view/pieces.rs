@@ -6,14 +6,11 @@ use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
-use super::portion::Portion;
+use super::portion::{Portion, copy_ranges};
 use super::{MessageView, enclosing_range, locate, total};
 use crate::path::{FieldPath, Select, TargetKind};
 use crate::wire::{Field, FieldNumber, WireCursor, WireType, put_varint, tag, varint_len};
 use crate::{Error, ErrorKind, Result};
-
-/// Number of bytes to copy at a time.
-const COPY_LEN: usize = 64 << 10;
 
 /// Maximum number of ranges of a piece's elements, and of the message's other fields if the pieces
 /// include these fields. If elements and other fields alternated millions of times, the ranges would
@@ -368,7 +365,7 @@ impl Pieces<'_> {
         // The last size is that of the piece itself, which has no length prefix.
         sizes.pop();
         for around in &self.around {
-            copy(&mut self.cursor, &around.rest, sink)?;
+            copy_ranges(&mut self.cursor, &around.rest, sink)?;
             let mut frame = Vec::new();
             let inner = sizes.pop().unwrap_or(0);
             if around.is_group {
@@ -379,8 +376,8 @@ impl Pieces<'_> {
             }
             sink.write_all(&frame)?;
         }
-        copy(&mut self.cursor, &self.rest, sink)?;
-        copy(&mut self.cursor, &self.stretches, sink)?;
+        copy_ranges(&mut self.cursor, &self.rest, sink)?;
+        copy_ranges(&mut self.cursor, &self.stretches, sink)?;
         for around in self.around.iter().rev().filter(|around| around.is_group) {
             let mut end = Vec::new();
             put_varint(&mut end, around.tag(WireType::EndGroup));
@@ -388,26 +385,6 @@ impl Pieces<'_> {
         }
         Ok(())
     }
-}
-
-fn copy(
-    cursor: &mut WireCursor<Portion<'_>>,
-    stretches: &[Range<u64>],
-    sink: &mut impl Write,
-) -> Result<()> {
-    for stretch in stretches {
-        let mut at = stretch.start;
-        while at < stretch.end {
-            let left = usize::try_from(stretch.end - at).unwrap_or(usize::MAX);
-            let end = at + left.min(COPY_LEN) as u64;
-            match cursor.bytes(at..end) {
-                Ok(bytes) => sink.write_all(bytes)?,
-                Err(error) => return Err(cursor.input_mut().damage_first(error)),
-            }
-            at = end;
-        }
-    }
-    Ok(())
 }
 
 impl Iterator for Pieces<'_> {

@@ -1,11 +1,12 @@
 //! The part of a message that is needed to look up a path.
 
+use std::io::Write;
 use std::ops::Range;
 
 use super::element_runs::{ElementRun, ElementRuns};
 use crate::merge::{ChunkStore, MergePlan, PlanReader};
 use crate::progress::{HighWaterMark, Progress};
-use crate::wire::{FieldNumber, Input};
+use crate::wire::{FieldNumber, Input, WireCursor};
 use crate::{Error, Result};
 
 /// An input with the part of a message that is needed to look up a path.
@@ -91,4 +92,17 @@ impl Input for Portion<'_> {
         self.furthest.reach(position)?;
         self.input.fetch(position, want)
     }
+}
+
+/// Writes the bytes at these ranges of a part of a message to `sink`.
+pub(super) fn copy_ranges(
+    cursor: &mut WireCursor<Portion<'_>>,
+    ranges: &[Range<u64>],
+    sink: &mut impl Write,
+) -> Result<()> {
+    for range in ranges {
+        let copied = cursor.read_pieces(range.clone(), |bytes| Ok(sink.write_all(bytes)?));
+        copied.map_err(|error| cursor.input_mut().damage_first(error))?;
+    }
+    Ok(())
 }

@@ -9,9 +9,6 @@ use crate::path::Select;
 use crate::wire::{Field, WireCursor};
 use crate::{Error, Result};
 
-/// Number of bytes of a field to copy at a time.
-const COPY_LEN: u64 = 64 << 10;
-
 impl Selected<'_> {
     /// Returns the start of the most recently returned value, as an offset in the message.
     pub fn start(&self) -> u64 {
@@ -100,12 +97,10 @@ fn copy_fields(
             if !keep(&field)? {
                 continue;
             }
-            let mut at = field.start;
-            while at < field.end {
-                let end = field.end.min(at + COPY_LEN);
-                out.extend_from_slice(cursor.bytes(at..end)?);
-                at = end;
-            }
+            cursor.read_pieces(field.start..field.end, |bytes| {
+                out.extend_from_slice(bytes);
+                Ok(())
+            })?;
         }
     }
     Ok(())

@@ -10,16 +10,13 @@ use super::MessageView;
 use super::element_runs::RunCursor;
 use super::levels::{Level, count, levels, needs_count, range};
 use super::locate::Found;
-use super::portion::Portion;
+use super::portion::{Portion, copy_ranges};
 use crate::path::{
     FieldPath, FieldRef, KeyForm, MapKey, PathQuery, Pick, Select, Step, key_codec, with_key,
 };
 use crate::view::{MemberName, NameRule};
 use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType, wire_type};
 use crate::{Error, ErrorKind, Result};
-
-/// Number of bytes of a value to copy at a time.
-const COPY_LEN: usize = 64 << 10;
 
 /// An iterator over the values that a [`PathQuery`] selects, in message order, from
 /// [`MessageView::select`]. It ends after an error.
@@ -336,19 +333,7 @@ impl Selected<'_> {
     ///
     /// [`ErrorKind::Io`] if writing fails; damage in the chunks that are read.
     pub fn value_to(&mut self, sink: &mut impl Write) -> Result<()> {
-        for piece in &self.last {
-            let mut at = piece.start;
-            while at < piece.end {
-                let left = usize::try_from(piece.end - at).unwrap_or(usize::MAX);
-                let end = at + left.min(COPY_LEN) as u64;
-                match self.cursor.bytes(at..end) {
-                    Ok(bytes) => sink.write_all(bytes)?,
-                    Err(error) => return Err(self.cursor.input_mut().damage_first(error)),
-                }
-                at = end;
-            }
-        }
-        Ok(())
+        copy_ranges(&mut self.cursor, &self.last, sink)
     }
 
     /// Returns the name of the most recently returned value. The name is empty if the value isn't
