@@ -13,7 +13,6 @@
 //! vector   u32 count, then the elements; a string is a vector of bytes
 //! ```
 
-mod budget;
 mod object;
 mod read;
 #[rustfmt::skip]
@@ -21,7 +20,6 @@ mod read;
 pub(crate) mod schema;
 mod write;
 
-pub(crate) use budget::Budget;
 pub(crate) use object::{Object, Span, Value};
 pub(crate) use read::{Unknown, read};
 pub(crate) use write::{MAX_BUFFER_LEN, write};

@@ -27,6 +27,7 @@
 
 mod array;
 mod bridge;
+mod budget;
 mod data_type;
 mod draft;
 mod error;

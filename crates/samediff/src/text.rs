@@ -14,6 +14,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use crate::budget::Budget;
 use crate::layout::Role;
 use crate::limits::SameDiffLimits;
 use crate::{Error, ErrorKind, Result, Tag};
@@ -101,33 +102,9 @@ pub(crate) struct Line {
 /// Memory for a name or reference in addition to its characters, in bytes.
 const KEPT: u64 = 48;
 
-/// The remaining memory for the parsed lines of a text file, in bytes.
-struct Memory {
-    left: u64,
-    limit: u64,
-}
-
-impl Memory {
-    fn new(limits: &SameDiffLimits) -> Memory {
-        let limit = limits.get_max_list_memory();
-        Memory { left: limit, limit }
-    }
-
-    /// Subtracts the memory for `times` copies of `text` from the remaining memory. Fails if too
-    /// little remains.
-    fn keep(&mut self, text: &str, times: u64) -> Result<()> {
-        let bytes = times.saturating_mul(KEPT.saturating_add(text.len() as u64));
-        match self.left.checked_sub(bytes) {
-            Some(left) => {
-                self.left = left;
-                Ok(())
-            }
-            None => {
-                let message = format!("the lines take more than {} bytes of memory", self.limit);
-                Err(Error::new(ErrorKind::LimitExceeded, message))
-            }
-        }
-    }
+/// Subtracts the memory for `times` copies of `text` from the remaining memory.
+fn keep(memory: &mut Budget, text: &str, times: u64) -> Result<()> {
+    memory.spend(times.saturating_mul(KEPT.saturating_add(text.len() as u64)))
 }
 
 /// Splits a text file into lines, and returns each line with its number, counted from 1.
@@ -165,14 +142,12 @@ fn lines<'b>(
 
 /// Parses the bytes of `tags.txt`.
 pub(crate) fn parse_tags(bytes: &[u8], limits: &SameDiffLimits) -> Result<Vec<Tag>> {
-    let mut memory = Memory::new(limits);
+    let mut memory = Budget::of_lines(limits.get_max_list_memory());
     let mut tags = Vec::new();
     let mut seen = HashSet::new();
     for (number, line) in lines(bytes, limits)? {
         // A tag's memory includes its spelling in the file, and its folded name in several places.
-        memory
-            .keep(line, 4)
-            .map_err(|error| error.on_line(number))?;
+        keep(&mut memory, line, 4).map_err(|error| error.on_line(number))?;
         let tag: Tag = line.parse().map_err(|error: Error| error.on_line(number))?;
         if !seen.insert(tag.folded().to_owned()) {
             let message = format!("tag {line:?} is there already, maybe in another case");
@@ -188,7 +163,7 @@ pub(crate) fn parse_tags(bytes: &[u8], limits: &SameDiffLimits) -> Result<Vec<Ta
 
 /// Parses the bytes of `params.txt` or `updater.txt`. `role` specifies the file.
 pub(crate) fn parse_lines(role: Role, bytes: &[u8], limits: &SameDiffLimits) -> Result<Vec<Line>> {
-    let mut memory = Memory::new(limits);
+    let mut memory = Budget::of_lines(limits.get_max_list_memory());
     let mut parsed = Vec::new();
     let mut seen = HashSet::new();
     for (number, line) in lines(bytes, limits)? {
@@ -202,7 +177,7 @@ pub(crate) fn parse_lines(role: Role, bytes: &[u8], limits: &SameDiffLimits) -> 
     Ok(parsed)
 }
 
-fn parse_line(role: Role, line: &str, memory: &mut Memory) -> Result<Line> {
+fn parse_line(role: Role, line: &str, memory: &mut Budget) -> Result<Line> {
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidLine, message));
     let mut tokens = line.split(' ');
     let name = tokens.next().unwrap_or_default();
@@ -222,10 +197,10 @@ fn parse_line(role: Role, line: &str, memory: &mut Memory) -> Result<Line> {
         _ => {}
     }
     // Each name is stored in its line, and in two sets of names.
-    memory.keep(name, 3)?;
+    keep(memory, name, 3)?;
     let mut refs = Vec::with_capacity(tokens.len());
     for token in tokens {
-        memory.keep(token, 1)?;
+        keep(memory, token, 1)?;
         refs.push(token.parse()?);
     }
     Ok(Line {

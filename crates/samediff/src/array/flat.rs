@@ -10,8 +10,9 @@ use record_file::ReadAt;
 use super::info::{ArrayByteOrder, ArrayInfo, Order};
 use super::swapped::Swapped;
 use super::transposed::Transposed;
+use crate::budget::Budget;
 use crate::fb::schema::samediff::{self, flat_array};
-use crate::fb::{self, Budget, MAX_BUFFER_LEN, Object, Span, Unknown, Value};
+use crate::fb::{self, MAX_BUFFER_LEN, Object, Span, Unknown, Value};
 use crate::zip::{Archive, EntryIndex, Section, StoredEntry};
 use crate::{Error, ErrorKind, Nd4jType, Result};
 
@@ -431,7 +432,7 @@ impl ReadAt for Prefix {
 /// data.
 fn parse(source: &dyn ReadAt) -> Result<(ArrayInfo, Span)> {
     let kind = ErrorKind::InvalidArray;
-    let mut budget = Budget::new(HEADER_BUDGET);
+    let mut budget = Budget::of_tables(HEADER_BUDGET);
     let table = fb::read(
         source,
         &samediff::FLAT_ARRAY,

@@ -7,11 +7,12 @@ use record_file::ReadAt;
 
 use super::not_convertible;
 use crate::array::from_table;
+use crate::budget::Budget;
 use crate::fb::schema::flat_graph::{
     self, flat_array, flat_graph as slots, flat_node, flat_variable, int_pair, updater_state,
 };
 use crate::fb::schema::samediff::{self, training_config};
-use crate::fb::{self, Budget, Object, Unknown, Value};
+use crate::fb::{self, Object, Unknown, Value};
 use crate::graph::optional_dtype;
 use crate::limits::SameDiffLimits;
 use crate::{
@@ -33,7 +34,7 @@ const ELSEWHERE: [(usize, &str); 4] = [
 
 /// Reads a classic file.
 pub(super) fn read(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Result<TagContent> {
-    let mut budget = Budget::new(limits.get_max_graph_size());
+    let mut budget = Budget::of_tables(limits.get_max_graph_size());
     let kind = ErrorKind::InvalidGraph;
     let table = fb::read(
         &source,
@@ -267,7 +268,7 @@ pub(super) fn config_from_json(json: &str) -> Result<Vec<u8>> {
 
 /// Returns the JSON text that a `trainingConfig.fb` contains.
 pub(crate) fn config_to_json(bytes: &[u8]) -> Result<String> {
-    let mut budget = Budget::new(bytes.len() as u64 + 1024);
+    let mut budget = Budget::of_tables(bytes.len() as u64 + 1024);
     let kind = ErrorKind::NotConvertible;
     let table = fb::read(
         &bytes,

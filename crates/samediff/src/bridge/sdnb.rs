@@ -9,10 +9,11 @@ use proto_splitter_core::atomic::open_regular;
 use record_file::ReadAt;
 
 use super::{classic, not_convertible};
+use crate::budget::Budget;
 use crate::fb::schema::flat_graph::{
     self, flat_array, flat_graph as slots, flat_variable, updater_state,
 };
-use crate::fb::{self, Budget, Object, Span, Unknown, Value};
+use crate::fb::{self, Object, Span, Unknown, Value};
 use crate::layout;
 use crate::limits::SameDiffLimits;
 use crate::zip::{Archive, Section};
@@ -60,7 +61,7 @@ pub(super) fn read_files(
             .map(|index| PathBuf::from(format!("{base}.shard{index}-of-{count}.sdnb")))
             .collect(),
     };
-    let mut budget = Budget::new(limits.get_max_graph_size());
+    let mut budget = Budget::of_tables(limits.get_max_graph_size());
     let parts = paths.iter().map(|shard| {
         let mut open = || {
             let file = if shard == path {
@@ -118,7 +119,7 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Resu
             return Err(Error::new(ErrorKind::MissingEntry, message));
         }
     };
-    let mut budget = Budget::new(limits.get_max_graph_size());
+    let mut budget = Budget::of_tables(limits.get_max_graph_size());
     let parts = chosen.into_iter().map(|index| {
         let open = archive
             .positioned(index)

@@ -6,10 +6,11 @@ mod large;
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::budget::Budget;
 use crate::fb::schema::flat_graph::{
     self, flat_array, flat_graph as slots, flat_variable, updater_state,
 };
-use crate::fb::{self, Budget, Object, TableType, Unknown, Value};
+use crate::fb::{self, Object, TableType, Unknown, Value};
 use crate::{ArrayByteOrder, ArrayInfo, Draft, Model, SameDiffWriteOptions, TagContent};
 
 /// Returns the paths of graphs from DL4J's own tests; empty if they aren't available.
@@ -31,7 +32,7 @@ fn real_graphs() -> Vec<PathBuf> {
 /// empty values, and the byte order of arrays.
 fn table(path: &Path) -> Object {
     let bytes = std::fs::read(path).unwrap();
-    let mut budget = Budget::new(1 << 30);
+    let mut budget = Budget::of_tables(1 << 30);
     let kind = ErrorKind::InvalidGraph;
     let root = &flat_graph::FLAT_GRAPH;
     let mut table = fb::read(&bytes, root, kind, Unknown::Refused, &mut budget).unwrap();

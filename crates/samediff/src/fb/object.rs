@@ -2,8 +2,8 @@
 
 use record_file::ReadAt;
 
-use super::Budget;
 use crate::Result;
+use crate::budget::Budget;
 
 /// The location of an array's bytes in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

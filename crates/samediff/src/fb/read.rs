@@ -4,7 +4,8 @@ use std::cell::RefCell;
 
 use record_file::ReadAt;
 
-use super::{Budget, Kind, Object, Span, TableType, Value};
+use super::{Kind, Object, Span, TableType, Value};
+use crate::budget::Budget;
 use crate::{Error, ErrorKind, Result};
 
 /// Size of the window read at once: 16 KiB.

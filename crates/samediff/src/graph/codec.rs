@@ -3,8 +3,9 @@
 use record_file::ReadAt;
 
 use super::{Arguments, Graph, Operation, SameDiffVariable};
+use crate::budget::Budget;
 use crate::fb::schema::samediff::{self, graph, operation, variable};
-use crate::fb::{self, Budget, Object, Unknown, Value};
+use crate::fb::{self, Object, Unknown, Value};
 use crate::limits::SameDiffLimits;
 use crate::{Error, ErrorKind, Nd4jType, Result, VarType};
 
@@ -17,7 +18,7 @@ pub(crate) fn from_bytes(
     limits: &SameDiffLimits,
     unknown: Unknown,
 ) -> Result<Graph> {
-    let mut budget = Budget::new(limits.get_max_graph_size());
+    let mut budget = Budget::of_tables(limits.get_max_graph_size());
     let mut table = fb::read(
         bytes,
         &samediff::GRAPH,
