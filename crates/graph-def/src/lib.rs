@@ -15,4 +15,6 @@ mod splitter;
 
 pub use format::{GraphDefFormat, TENSOR};
 pub use names::{NAMES, type_and_shape};
+#[doc(hidden)]
+pub use names::{shape_text, type_name};
 pub use splitter::{GRAPH_DEF, GraphDefSplitter};

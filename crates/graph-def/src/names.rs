@@ -93,19 +93,28 @@ pub fn type_and_shape(
     let Some(known) = known else {
         return Ok(None);
     };
-    let name = known.as_str_name();
-    let name = name.strip_prefix("DT_").unwrap_or(name).to_lowercase();
+    let name = type_name(known);
     let shape = fields.bytes(&[shape], MAX_SHAPE)?.unwrap_or_default();
     let Ok(shape) = TensorShapeProto::decode(&shape[..]) else {
         return Ok(Some(name));
     };
+    Ok(Some(name + &shape_text(&shape)))
+}
+
+/// Returns the name of a type in lower case, without TensorFlow's prefix `DT_`.
+pub fn type_name(dtype: DataType) -> String {
+    let name = dtype.as_str_name();
+    name.strip_prefix("DT_").unwrap_or(name).to_lowercase()
+}
+
+/// Formats a shape, such as `[2, ?]`, or `[...]` if the number of dimensions is unknown.
+pub fn shape_text(shape: &TensorShapeProto) -> String {
     if shape.unknown_rank {
-        return Ok(Some(format!("{name}[...]")));
+        return "[...]".to_owned();
     }
     let dims = shape.dim.iter().map(|dim| match dim.size {
         ..0 => "?".to_owned(),
         size => size.to_string(),
     });
-    let dims: Vec<String> = dims.collect();
-    Ok(Some(format!("{name}[{}]", dims.join(", "))))
+    format!("[{}]", dims.collect::<Vec<_>>().join(", "))
 }

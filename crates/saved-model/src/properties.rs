@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use proto_splitter_core::path::{FieldPath, MapKey, Select, Step};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::{ErrorKind, Result};
-use proto_splitter_graph_def::proto::{DataType, TensorShapeProto};
+use proto_splitter_graph_def::proto::DataType;
+use proto_splitter_graph_def::{shape_text, type_name};
 
 use crate::proto::tensor_info::Encoding;
 use crate::proto::{SignatureDef, TensorInfo};
@@ -109,26 +110,15 @@ fn typed(info: &TensorInfo) -> String {
         return format!("composite({})", parts.join(", "));
     }
     let dtype = match DataType::try_from(info.dtype) {
-        Ok(dtype) => dtype.as_str_name().trim_start_matches("DT_").to_lowercase(),
+        Ok(dtype) => type_name(dtype),
         Err(_) => info.dtype.to_string(),
     };
     let shape = info
         .tensor_shape
         .as_ref()
-        .map_or("[...]".to_owned(), shaped);
+        .map_or("[...]".to_owned(), shape_text);
     match &info.encoding {
         Some(Encoding::CooSparse(_)) => format!("sparse {dtype}{shape}"),
         _ => format!("{dtype}{shape}"),
     }
-}
-
-fn shaped(shape: &TensorShapeProto) -> String {
-    if shape.unknown_rank {
-        return "[...]".to_owned();
-    }
-    let dims = shape.dim.iter().map(|dim| match dim.size {
-        size if size < 0 => "?".to_owned(),
-        size => size.to_string(),
-    });
-    format!("[{}]", dims.collect::<Vec<_>>().join(", "))
 }

@@ -38,8 +38,7 @@ pub fn element_size(dtype: DataType) -> Option<u64> {
 /// ```
 #[must_use]
 pub fn dtype_name(dtype: DataType) -> String {
-    let name = dtype.as_str_name();
-    name.strip_prefix("DT_").unwrap_or(name).to_lowercase()
+    proto_splitter_graph_def::type_name(dtype)
 }
 
 /// Returns the size of a tensor with this type and shape, in bytes; `None` if its elements have no
