@@ -8,7 +8,7 @@ use prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use proto_splitter::path::{PathQuery, TargetKind};
 use proto_splitter::record_file::ReadAt;
-use proto_splitter::schema::clear_defaults;
+use proto_splitter::schema::{clear_defaults, decode_dynamic};
 use proto_splitter::{Error, ErrorKind, prost};
 
 use crate::failure::Failure;
@@ -32,10 +32,7 @@ pub(crate) fn encode(
     let kind = query.resolve(root)?.kind;
     match kind.message() {
         Some(message) => match parse(text, message) {
-            Ok(mut message) => {
-                clear_defaults(&mut message);
-                Ok(message.encode_to_vec())
-            }
+            Ok(message) => Ok(message.encode_to_vec()),
             Err(why) => invalid(format!("the value isn't a {}: {why}", message.full_name())),
         },
         None => match kind.encode(text) {
@@ -48,15 +45,19 @@ pub(crate) fn encode(
     }
 }
 
+/// Parses a message without the values that have no effect. In text, the bytes of an `Any` may be
+/// given themselves, and are kept as they are.
 fn parse(text: &str, message: &MessageDescriptor) -> Result<DynamicMessage, String> {
     if !text.trim_start().starts_with(['{', '"']) {
-        return DynamicMessage::parse_text_format(message.clone(), text)
-            .map_err(|error| error.to_string());
+        let parsed = DynamicMessage::parse_text_format(message.clone(), text);
+        let parsed = parsed.map_err(|error| error.to_string())?.encode_to_vec();
+        return decode_dynamic(message.clone(), &parsed[..]).map_err(|error| error.to_string());
     }
     let mut json = serde_json::Deserializer::from_str(text);
     let parsed = DynamicMessage::deserialize(message.clone(), &mut json);
-    let parsed = parsed.map_err(|error| error.to_string())?;
+    let mut parsed = parsed.map_err(|error| error.to_string())?;
     json.end().map_err(|error| error.to_string())?;
+    clear_defaults(&mut parsed);
     Ok(parsed)
 }
 

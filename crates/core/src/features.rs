@@ -9,7 +9,7 @@ use prost::encoding::uint32;
 use prost::{DecodeError, Message};
 use prost_reflect::{
     DynamicMessage, EnumDescriptor, ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor,
-    Syntax, Value,
+    ReflectMessage, Syntax, Value,
 };
 
 /// A feature whose value is stored.
@@ -148,42 +148,74 @@ pub fn decode_dynamic(
     bytes: impl Buf,
 ) -> Result<DynamicMessage, DecodeError> {
     let mut message = DynamicMessage::decode(descriptor, bytes)?;
-    clear_defaults(&mut message);
+    clear(&mut message, 0);
     Ok(message)
 }
 
-/// Removes values that are 0 or empty in fields without [presence](has_presence) from a message and
-/// the messages in it.
+/// Removes values that are 0 or empty in fields without [presence](has_presence) from a message, and
+/// from the messages in it. Also removes them from the encoded message in a `google.protobuf.Any`
+/// whose type is known, unless it is in 16 others or more.
 pub fn clear_defaults(message: &mut DynamicMessage) {
+    clear(message, DEEPEST_ANY);
+}
+
+/// Maximum nesting of `google.protobuf.Any`s whose messages are decoded. The limit is low since each
+/// is decoded recursively. No `Any` is larger than the `Any` around it, so the limit also bounds the
+/// work.
+pub(crate) const DEEPEST_ANY: u32 = 16;
+
+/// Removes values from a message, and from messages in `Any`s that are in fewer than `anys` others.
+/// Returns true if there were such values.
+fn clear(message: &mut DynamicMessage, anys: u32) -> bool {
     let mut defaults = Vec::new();
+    let mut cleared = false;
     for (field, value) in message.fields_mut() {
-        clear_defaults_in(value);
+        cleared |= clear_in(value, anys);
         if is_default(value) && !has_presence(&field) {
             defaults.push(field);
         }
     }
     for (_, value) in message.extensions_mut() {
-        clear_defaults_in(value);
+        cleared |= clear_in(value, anys);
     }
     for field in &defaults {
         message.clear_field(field);
     }
+    cleared |= !defaults.is_empty();
+    if anys > 0 && message.descriptor().full_name() == "google.protobuf.Any" {
+        cleared |= clear_any(message, anys - 1).is_some();
+    }
+    cleared
 }
 
 /// Removes values from the messages in a value. Recursion is safe, since decoders limit the nesting.
-fn clear_defaults_in(value: &mut Value) {
+fn clear_in(value: &mut Value, anys: u32) -> bool {
+    let all = |messages: &mut dyn Iterator<Item = &mut Value>| {
+        messages
+            .filter_map(Value::as_message_mut)
+            .fold(false, |cleared, message| clear(message, anys) | cleared)
+    };
     match value {
-        Value::Message(message) => clear_defaults(message),
-        Value::List(list) => list
-            .iter_mut()
-            .filter_map(Value::as_message_mut)
-            .for_each(clear_defaults),
-        Value::Map(entries) => entries
-            .values_mut()
-            .filter_map(Value::as_message_mut)
-            .for_each(clear_defaults),
-        _ => {}
+        Value::Message(message) => clear(message, anys),
+        Value::List(list) => all(&mut list.iter_mut()),
+        Value::Map(entries) => all(&mut entries.values_mut()),
+        _ => false,
     }
+}
+
+/// Removes values from the encoded message in an `Any`. Returns `None` if there are none, or the
+/// message can't be decoded.
+fn clear_any(any: &mut DynamicMessage, anys: u32) -> Option<()> {
+    let url = any.get_field_by_number(1)?;
+    let (_, name) = url.as_str()?.rsplit_once('/')?;
+    let descriptor = any.descriptor().parent_pool().get_message_by_name(name)?;
+    let encoded = any.get_field_by_number(2)?.as_bytes()?.clone();
+    let mut message = DynamicMessage::decode(descriptor, encoded).ok()?;
+    if clear(&mut message, anys) {
+        any.set_field_by_number(2, Value::Bytes(message.encode_to_vec().into()));
+        return Some(());
+    }
+    None
 }
 
 /// Returns true if a value is 0 or empty. A floating-point number is 0 only if all its bits are, as

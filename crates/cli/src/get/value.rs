@@ -6,7 +6,7 @@ use std::io::Write;
 use prost_reflect::{DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
 use proto_splitter::bytes::Bytes;
 use proto_splitter::path::{FieldPath, PathQuery, Select, TargetKind};
-use proto_splitter::schema::{check_decoded_size, decode_dynamic};
+use proto_splitter::schema::{check_decoded_size, clear_defaults, decode_dynamic};
 use proto_splitter::size_tree::with_largest;
 use proto_splitter::view::{MessageView, ScalarValue};
 use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag, wire_type};
@@ -100,34 +100,38 @@ pub(super) enum Shape {
 /// The type of a message to print.
 pub(super) struct MessageShape {
     descriptor: MessageDescriptor,
-    /// Maximum size, in bytes, of an encoded message that is decoded without first checking how
-    /// much memory decoding needs.
-    unchecked: usize,
+    /// True if the message may contain a `google.protobuf.Any`, at any depth.
+    has_any: bool,
 }
 
 impl MessageShape {
     fn new(descriptor: MessageDescriptor) -> MessageShape {
-        /// Value of `MessageShape::unchecked` for types without an `Any`, in bytes. Decoding a
-        /// message of such a type needs at most 130 bytes of memory for each encoded byte.
-        const SMALL: usize = 1 << 20;
-        let mut seen = HashSet::new();
-        let unchecked = if reaches_any(&descriptor, &mut seen) {
-            0
-        } else {
-            SMALL
-        };
+        let has_any = reaches_any(&descriptor, &mut HashSet::new());
         MessageShape {
             descriptor,
-            unchecked,
+            has_any,
         }
     }
 
     /// Decodes a message. Fails if decoding would exceed [`MAX_SHOWN_MEMORY`].
     fn decode(&self, bytes: Bytes) -> Result<DynamicMessage, Error> {
-        if bytes.len() > self.unchecked {
+        /// Maximum size, in bytes, of an encoded message without an `Any` that is decoded without
+        /// first checking how much memory decoding needs: at most 130 bytes for each byte.
+        const SMALL: usize = 1 << 20;
+        if self.has_any || bytes.len() > SMALL {
             check_decoded_size(&bytes, &self.descriptor, MAX_SHOWN_MEMORY)?;
         }
         decode_dynamic(self.descriptor.clone(), bytes).map_err(undecodable)
+    }
+
+    /// Decodes a message to be printed as JSON, in which each `google.protobuf.Any` is printed as
+    /// the message in it. Values without presence that are 0 or empty are omitted there, too.
+    fn decode_for_json(&self, bytes: Bytes) -> Result<DynamicMessage, Error> {
+        let mut message = self.decode(bytes)?;
+        if self.has_any {
+            clear_defaults(&mut message);
+        }
+        Ok(message)
     }
 }
 
@@ -162,7 +166,9 @@ impl Shape {
     /// Decodes a value from `bytes`, and returns it in protobuf's JSON mapping.
     pub(super) fn json(&self, bytes: Bytes, most: usize) -> Result<Value, Error> {
         let mut json = match self {
-            Shape::Message(message) => to_json(&message.decode(bytes)?, &SerializeOptions::new()),
+            Shape::Message(message) => {
+                to_json(&message.decode_for_json(bytes)?, &SerializeOptions::new())
+            }
             Shape::Scalar(kind, holder) => scalar(&bytes, kind, holder),
         }?;
         shorten(&mut json, most);
@@ -178,7 +184,7 @@ impl Shape {
     ) -> Result<(), Error> {
         let written = match self {
             Shape::Message(message) => {
-                let message = Json(message.decode(bytes)?);
+                let message = Json(message.decode_for_json(bytes)?);
                 sorted_json::write(&message, most, out)
             }
             Shape::Scalar(kind, holder) => match simple(kind, &bytes) {

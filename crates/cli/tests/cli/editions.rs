@@ -75,20 +75,72 @@ fn a_schema_with_features_that_proto2_cannot_express_is_printed_as_an_edition() 
 #[test]
 fn a_zero_is_printed_only_if_its_field_has_presence() {
     let dir = Dir::new();
-    let message = dir.file("m.pb", b"\x08\0\x10\0");
-    let source = "edition = \"2023\";\nmessage M { int32 a = 1; int32 b = 2 [features.field_presence = IMPLICIT]; }";
+    let zeros = b"\x08\0\x10\0";
+    let any = [b"\x0a\x03x/M\x12\x04", &zeros[..]].concat();
+    let source = "edition = \"2023\"; import \"google/protobuf/any.proto\";
+        message M { int32 a = 1; int32 b = 2 [features.field_presence = IMPLICIT]; }
+        message Holder { google.protobuf.Any any = 1; }";
     let types = dir.file("m.proto", source);
-    for (format, expected) in [("text", "a: 0\n"), ("json", "{\n  \"a\": 0\n}\n")] {
+    let holder = [b"\x0a\x0b", &any[..]].concat();
+    for (name, message, format, expected) in [
+        ("M", &zeros[..], "text", "a: 0\n"),
+        ("M", zeros, "json", "{\n  \"a\": 0\n}\n"),
+        (
+            "Holder",
+            &holder,
+            "text",
+            "any {\n  type_url: \"x/M\"\n  value: \"\\010\\000\\020\\000\"\n}\n",
+        ),
+        (
+            "Holder",
+            &holder,
+            "json",
+            "{\n  \"any\": {\n    \"@type\": \"x/M\",\n    \"a\": 0\n  }\n}\n",
+        ),
+    ] {
+        let message = dir.file("m.pb", message);
+        let name = format!("--message={name}");
         let format = format!("--format={format}");
-        let with: [&dyn AsRef<std::path::Path>; 7] = [
-            &"get",
-            &message,
-            &"",
-            &"--message=M",
+        let with: [&dyn AsRef<std::path::Path>; 7] =
+            [&"get", &message, &"", &name, &"--proto", &types, &format];
+        assert_eq!(run(with).ok(), expected);
+    }
+}
+
+#[test]
+fn the_bytes_of_an_any_in_a_new_value_are_kept_unless_they_are_given_as_json() {
+    let dir = Dir::new();
+    let source = "edition = \"2023\"; import \"google/protobuf/any.proto\";
+        message M { int32 a = 1; int32 b = 2 [features.field_presence = IMPLICIT]; }
+        message Holder { google.protobuf.Any any = 1; }";
+    let types = dir.file("m.proto", source);
+    let holder = dir.file("m.pb", b"\x0a\x05\x0a\x03x/M");
+    let out = dir.path("out.pb");
+    for (value, expected) in [
+        (
+            r#"type_url: "x/M" value: "\020\000\010\000""#,
+            &b"\x0a\x03x/M\x12\x04\x10\0\x08\0"[..],
+        ),
+        (
+            r#"{"@type": "x/M", "a": 0, "b": 0}"#,
+            b"\x0a\x03x/M\x12\x02\x08\0",
+        ),
+    ] {
+        let with: [&dyn AsRef<std::path::Path>; 11] = [
+            &"replace",
+            &holder,
+            &"any",
+            &"--value",
+            &value,
+            &"-o",
+            &out,
+            &"--force",
+            &"--message=Holder",
             &"--proto",
             &types,
-            &format,
         ];
-        assert_eq!(run(with).ok(), expected);
+        run(with).ok();
+        let written = std::fs::read(&out).unwrap();
+        assert_eq!(&written[2..], expected, "{value}");
     }
 }

@@ -5,6 +5,7 @@
 
 use prost_reflect::{Kind, MessageDescriptor};
 
+use crate::features::DEEPEST_ANY;
 use crate::wire::{WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
@@ -16,11 +17,6 @@ const MESSAGE: u64 = 160;
 
 /// Estimated memory for each byte of a packed field, in bytes.
 const PACKED: u64 = 40;
-
-/// Maximum nesting of `google.protobuf.Any`s. The limit is low since each `Any` is decoded and
-/// displayed recursively. No `Any` is larger than the `Any` around it, so the limit also bounds the
-/// work.
-const DEEPEST_ANY: u32 = 16;
 
 /// Memory limit for decoding a message, and the settings for estimating the memory.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,7 @@
 //! Tests of features that apply to fields.
 
+use prost_reflect::prost_types::{Any, FileDescriptorSet};
+
 use super::*;
 
 /// A schema in edition 2023 with a field for each form to which a feature of fields may apply.
@@ -191,5 +193,36 @@ fn a_decoded_message_has_no_zeros_in_fields_without_presence() {
         let descriptor = pool.get_message_by_name("M").unwrap();
         let decoded = decode_dynamic(descriptor, message.as_slice()).unwrap();
         assert_eq!(decoded.to_string(), expected);
+    }
+}
+
+#[test]
+fn zeros_in_the_message_of_an_any_are_cleared_up_to_a_depth() {
+    let file = "google/protobuf/any.proto";
+    let file = DescriptorPool::global().get_file_by_name(file).unwrap();
+    let file = vec![file.file_descriptor_proto().clone()];
+    let set = [
+        FileDescriptorSet { file }.encode_to_vec(),
+        forms("field_presence: IMPLICIT", "field_presence: EXPLICIT"),
+    ];
+    let pool = decode_descriptor_set(&set.concat()).unwrap();
+    let packed = |name: &str, value: &[u8]| {
+        let type_url = format!("type.googleapis.com/{name}");
+        let value = value.to_vec();
+        Any { type_url, value }.encode_to_vec()
+    };
+    // Numbers and texts as in the test above.
+    let mut message = packed("M", b"\x08\0\x12\0\x1a\0");
+    let mut expected = packed("M", b"\x1a\0");
+    for depth in 1..20 {
+        let any = pool.get_message_by_name("google.protobuf.Any").unwrap();
+        let mut decoded = decode_dynamic(any, message.as_slice()).unwrap();
+        assert!(decoded.encode_to_vec() == message);
+        clear_defaults(&mut decoded);
+        let is_deep = depth > 16;
+        let expected_here = if is_deep { &message } else { &expected };
+        assert!(decoded.encode_to_vec() == *expected_here, "{depth}");
+        message = packed("google.protobuf.Any", &message);
+        expected = packed("google.protobuf.Any", &expected);
     }
 }
