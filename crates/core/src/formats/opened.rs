@@ -272,7 +272,8 @@ impl Opened {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidConfig`] if there is no message; [`ErrorKind::SchemaNeeded`] if its type
-    /// is unknown; [`ErrorKind::InvalidMessage`] if it breaks the wire format.
+    /// is unknown; [`ErrorKind::InvalidMessage`] if it breaks the wire format, or a string that
+    /// parsers require to be UTF-8 isn't.
     pub fn canonical(&self) -> Result<Opened> {
         self.check_complete()?;
         let Some(descriptor) = self.message()?.descriptor.as_ref() else {

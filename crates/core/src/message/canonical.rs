@@ -49,8 +49,9 @@ const COPY_LEN: usize = 256 << 10;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if the message breaks the wire format;
-/// [`ErrorKind::LimitExceeded`] if it nests too deeply; [`ErrorKind::Io`] if it can't be read.
+/// [`ErrorKind::InvalidMessage`] if the message breaks the wire format, or a string that parsers
+/// require to be UTF-8 isn't; [`ErrorKind::LimitExceeded`] if it nests too deeply;
+/// [`ErrorKind::Io`] if it can't be read.
 pub(crate) fn canonical(
     message: &Arc<dyn ReadAt>,
     descriptor: &MessageDescriptor,

@@ -29,4 +29,27 @@ impl<I: Input> WireCursor<I> {
         }
         Ok(())
     }
+
+    /// Returns the offset of the first bytes at `range` that aren't UTF-8; `None` if all are.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`bytes`](Self::bytes).
+    #[doc(hidden)]
+    pub fn first_not_utf8(&mut self, range: Range<u64>) -> Result<Option<u64>> {
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min(at.saturating_add(PIECE_LEN as u64));
+            let Err(error) = std::str::from_utf8(self.bytes(at..end)?) else {
+                at = end;
+                continue;
+            };
+            at += error.valid_up_to() as u64;
+            // A character at the end of a piece may continue in the next one.
+            if error.error_len().is_some() || end == range.end {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
 }

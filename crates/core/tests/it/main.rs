@@ -15,6 +15,7 @@ mod own_process;
 mod targets;
 
 mod attacks;
+mod canonical_text;
 mod composed_source;
 mod continuation;
 mod damage_first;

@@ -140,56 +140,36 @@ impl<I: Input> Parser<I> {
         }
     }
 
-    /// Passes the value to `look` in pieces of up to [`PIECE`] bytes. `look` returns the size of
-    /// the valid start of a piece, and true if the bytes after this start could become valid when
-    /// more bytes follow. Fails with the message `broken` if they can't become valid, or no more
-    /// bytes follow.
-    fn pieces(
-        &mut self,
-        value: Range<u64>,
-        look: impl Fn(&[u8]) -> (usize, bool),
-        broken: &str,
-    ) -> Result<()> {
+    fn utf8(&mut self, value: Range<u64>) -> Result<()> {
+        match self.cursor.first_not_utf8(value)? {
+            None => Ok(()),
+            Some(at) => Err(invalid("the string is not UTF-8", at)),
+        }
+    }
+
+    fn varints(&mut self, value: Range<u64>) -> Result<()> {
         let mut position = value.start;
         while position < value.end {
             let piece = position..value.end.min(position + PIECE);
             let last = piece.end == value.end;
             let bytes = self.cursor.bytes(piece)?;
-            let (done, could_go_on) = look(bytes);
-            let whole = done == bytes.len();
-            position += done as u64;
-            if !whole && (last || !could_go_on) {
-                return Err(invalid(broken, position));
-            }
-        }
-        Ok(())
-    }
-
-    fn utf8(&mut self, value: Range<u64>) -> Result<()> {
-        let look = |bytes: &[u8]| match std::str::from_utf8(bytes) {
-            Ok(_) => (bytes.len(), true),
-            Err(error) => (error.valid_up_to(), error.error_len().is_none()),
-        };
-        self.pieces(value, look, "the string is not UTF-8")
-    }
-
-    fn varints(&mut self, value: Range<u64>) -> Result<()> {
-        let look = |bytes: &[u8]| {
-            let mut done = 0;
+            let (mut done, mut is_too_long) = (0, false);
             for (at, byte) in bytes.iter().enumerate() {
                 if *byte < 0x80 {
                     done = at + 1;
                 } else if at + 1 - done >= MAX_VARINT_LEN {
-                    return (done, false);
+                    is_too_long = true;
+                    break;
                 }
             }
-            (done, true)
-        };
-        self.pieces(
-            value,
-            look,
-            "a varint in the packed run is truncated or too long",
-        )
+            let whole = done == bytes.len();
+            position += done as u64;
+            if !whole && (last || is_too_long) {
+                let message = "a varint in the packed run is truncated or too long";
+                return Err(invalid(message, position));
+            }
+        }
+        Ok(())
     }
 }
 

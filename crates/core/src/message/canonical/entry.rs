@@ -10,7 +10,7 @@ use super::numbers::tagged;
 use super::plan::{Plan, span};
 use super::scalar::Key;
 use super::scalar::Scalar;
-use super::schema::{Form, MapShape, ShapeId, Value, find};
+use super::schema::{FieldShape, Form, MapShape, ShapeId, Value, find};
 use super::{Canonical, MAX_DEPTH};
 
 const KEY: FieldNumber = FieldNumber(1);
@@ -27,13 +27,14 @@ impl Canonical<'_> {
     /// entry's value. The bits are `None` if the value isn't a number, or is absent.
     pub(super) fn entry(
         &mut self,
+        known: &FieldShape,
         map: MapShape,
         field: &Field,
         edits: &Edits<'_>,
         depth: u32,
     ) -> Result<(Key, Plan, Option<u64>)> {
         let depth = depth.saturating_sub(1);
-        let parts = self.entry_parts(map, field.value.clone())?;
+        let parts = self.entry_parts(known, map, field.value.clone())?;
         let mut entry = Plan::default();
         let key = match (map.key, &parts.key) {
             (None, Some(at)) => {
@@ -61,8 +62,8 @@ impl Canonical<'_> {
                 let was = last.filter(|_| parts.value.len() == 1);
                 entry.put_field(VALUE, &content, was);
             }
-            (Value::Bytes, Some(at)) => entry.put_field(VALUE, &span(at), Some(at)),
-            (Value::Bytes, None) => entry.put_field(VALUE, &Plan::default(), None),
+            (Value::Bytes | Value::Text, Some(at)) => entry.put_field(VALUE, &span(at), Some(at)),
+            (Value::Bytes | Value::Text, None) => entry.put_field(VALUE, &Plan::default(), None),
             (Value::Scalar(scalar), Some(at)) => {
                 let bits = scalar.normalize(self.number(at)?);
                 self.put_number(scalar, bits, at, &mut entry)?;
@@ -100,13 +101,16 @@ impl Canonical<'_> {
         entry: Range<u64>,
     ) -> Result<Option<(Key, Plan)>> {
         let fields = self.schema.shape(shape);
-        let Some(Form::Map(map)) = find(&fields, number).map(|field| field.form) else {
+        let Some(known) = find(&fields, number) else {
+            return Ok(None);
+        };
+        let Form::Map(map) = known.form else {
             return Ok(None);
         };
         let Value::Message(value) = map.value else {
             return Ok(None);
         };
-        let parts = self.entry_parts(map, entry)?;
+        let parts = self.entry_parts(known, map, entry)?;
         let key = match (map.key, &parts.key) {
             (None, Some(at)) => Key::Text(self.cursor.bytes(at.value.clone())?.to_vec()),
             (None, None) => Key::Text(Vec::new()),
@@ -124,14 +128,23 @@ impl Canonical<'_> {
     }
 
     /// Finds the key and the value of a map entry. Drops unknown fields in the entry, as C++ does.
-    fn entry_parts(&mut self, map: MapShape, range: Range<u64>) -> Result<EntryParts> {
+    fn entry_parts(
+        &mut self,
+        known: &FieldShape,
+        map: MapShape,
+        range: Range<u64>,
+    ) -> Result<EntryParts> {
         let key_type = map.key.map_or(WireType::Len, Scalar::wire_type);
         let mut parts = EntryParts::default();
         self.cursor.set_range(range);
         while let Some(field) = self.cursor.next()? {
             if field.number == KEY && field.wire_type == key_type {
+                if map.has_text_key {
+                    self.check_text(known, &field)?;
+                }
                 parts.key = Some(field);
             } else if field.number == VALUE && field.wire_type == map.value.wire_type() {
+                self.check_value(known, map.value, &field)?;
                 parts.value.push(field);
             }
         }

@@ -128,7 +128,8 @@ impl Canonical<'_> {
                 let bucket = Bucket::Number(scalar, bits, field.clone());
                 buckets.known.insert(number, bucket);
             }
-            Form::Singular(Value::Bytes) => {
+            Form::Singular(value @ (Value::Bytes | Value::Text)) => {
+                self.check_value(known, value, field)?;
                 buckets.known.insert(number, Bucket::Bytes(field.clone()));
             }
             Form::Singular(Value::Message(shape)) => {
@@ -166,7 +167,7 @@ impl Canonical<'_> {
                 })?;
             }
             Form::Map(map) => {
-                let (key, entry, value) = self.entry(map, field, edits, depth)?;
+                let (key, entry, value) = self.entry(known, map, field, edits, depth)?;
                 let mut plan = Plan::default();
                 plan.put_field(field.number, &entry, Some(field));
                 if value.is_some_and(|value| !known.is_declared(value)) {
@@ -181,6 +182,31 @@ impl Canonical<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Fails if parsers refuse a value because it isn't UTF-8. Extensions are unknown fields here,
+    /// and aren't checked.
+    pub(super) fn check_value(
+        &mut self,
+        known: &FieldShape,
+        value: Value,
+        field: &Field,
+    ) -> Result<()> {
+        match value {
+            Value::Text => self.check_text(known, field),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if a string of a known field isn't UTF-8.
+    pub(super) fn check_text(&mut self, known: &FieldShape, field: &Field) -> Result<()> {
+        match self.cursor.first_not_utf8(field.value.clone())? {
+            None => Ok(()),
+            Some(at) => {
+                let message = format!("a string of the field {} is not UTF-8", known.name);
+                Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at))
+            }
+        }
     }
 
     /// Adds a piece of a singular message.
@@ -238,6 +264,10 @@ impl Canonical<'_> {
                 Some(self.plan(shape, std::slice::from_ref(&field.value), &edits, depth)?)
             }
             Value::Bytes => Some(span(field)),
+            Value::Text => {
+                self.check_text(known, field)?;
+                Some(span(field))
+            }
             Value::Scalar(_) => None,
         };
         let unknown = &mut buckets.unknown;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::features::{has_presence, is_closed_enum};
+use crate::features::{has_presence, is_closed_enum, verifies_utf8};
 use crate::wire::WireType;
 use prost_reflect::{Cardinality, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 
@@ -16,7 +16,10 @@ pub(super) struct ShapeId(usize);
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value {
     Scalar(Scalar),
+    /// Bytes, or a string that parsers accept even if it isn't UTF-8.
     Bytes,
+    /// A string that parsers refuse if it isn't UTF-8.
+    Text,
     Message(ShapeId),
 }
 
@@ -24,7 +27,7 @@ impl Value {
     pub(super) fn wire_type(self) -> WireType {
         match self {
             Value::Scalar(scalar) => scalar.wire_type(),
-            Value::Bytes | Value::Message(_) => WireType::Len,
+            Value::Bytes | Value::Text | Value::Message(_) => WireType::Len,
         }
     }
 }
@@ -47,12 +50,16 @@ pub(super) enum Form {
 pub(super) struct MapShape {
     /// Key encoding; `None` for strings.
     pub(super) key: Option<Scalar>,
+    /// True if parsers refuse a key that isn't UTF-8.
+    pub(super) has_text_key: bool,
     pub(super) value: Value,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct FieldShape {
     pub(super) number: u32,
+    /// Full name of the field, for errors.
+    pub(super) name: Rc<str>,
     pub(super) form: Form,
     /// True if the field tracks presence, in which case a default value is written, too.
     pub(super) presence: bool,
@@ -128,6 +135,7 @@ impl Schema {
             };
             Form::Map(MapShape {
                 key: Scalar::of_kind(&entry.map_entry_key_field().kind()),
+                has_text_key: verifies_utf8(&entry.map_entry_key_field()),
                 value: self.value(&entry.map_entry_value_field())?,
             })
         } else if field.is_group() {
@@ -151,6 +159,7 @@ impl Schema {
         let oneof = oneof.and_then(|oneof| oneof.path().last().copied());
         Some(FieldShape {
             number: field.number(),
+            name: field.full_name().into(),
             form,
             presence: has_presence(field),
             oneof,
@@ -178,6 +187,7 @@ impl Schema {
         Some(match field.kind() {
             Kind::Message(_) if field.is_group() => return None,
             Kind::Message(message) => Value::Message(self.id(&message)),
+            Kind::String if verifies_utf8(field) => Value::Text,
             Kind::String | Kind::Bytes => Value::Bytes,
             kind => Value::Scalar(Scalar::of_kind(&kind)?),
         })
