@@ -2,7 +2,8 @@
 //! the same model in one piece: `cargo bench --bench tensors`.
 //!
 //! The model is an ONNX model with 12,000 tensors of 4 KiB each, which are read one by one by name,
-//! and all at once. If `PROTOSPLIT` names the `protosplit` command, it also exports both models.
+//! and all at once. If `PROTOSPLIT` names the `protosplit` command, it also exports both models, and
+//! if `PYTHON` names a Python with the wheel, so does the command in the wheel.
 //! `-- --quick` uses 750 tensors, to check that the benchmark runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
@@ -50,14 +51,22 @@ fn main() -> Outcome<()> {
     println!("| --- | --- | --- | --- |");
     row("each by its name", &piece, &chunks, &by_name)?;
     row("all at once", &piece, &chunks, &at_once)?;
-    if let Some(command) = std::env::var_os("PROTOSPLIT") {
+    let wheel = ["-m", "proto_splitter"].as_slice();
+    for (by, variable, arguments) in [
+        ("command", "PROTOSPLIT", [].as_slice()),
+        ("wheel", "PYTHON", wheel),
+    ] {
+        let Some(program) = std::env::var_os(variable) else {
+            continue;
+        };
         let export = |path: &Path| -> Outcome<()> {
-            let mut export = Command::new(&command);
-            export.arg("export").arg(path).arg("--force").arg("-o");
-            let status = export.arg(at("out.safetensors")).arg("-q").status()?;
+            let mut export = Command::new(&program);
+            export.args(arguments).arg("export").arg(path);
+            export.arg("--force").arg("-q").arg("-o");
+            let status = export.arg(at("out.safetensors")).status()?;
             status.success().then_some(()).ok_or("export failed".into())
         };
-        row("exported by the command", &piece, &chunks, &export)?;
+        row(&format!("exported by the {by}"), &piece, &chunks, &export)?;
     }
     Ok(())
 }
