@@ -43,6 +43,7 @@ pub(crate) struct Runs {
     reads: AtomicU64,
 }
 
+/// Small reads that follow each other, and the bytes that were read ahead of them.
 #[derive(Debug, Default)]
 struct Run {
     /// Offsets at which reads ended that no later read has continued, in the order of the reads.
