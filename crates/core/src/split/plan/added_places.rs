@@ -24,7 +24,7 @@ use crate::{Error, ErrorKind, Result};
 /// a message that contains the elements.
 pub(super) fn check_places(added: &[Added], source: &Source) -> Result<()> {
     let has_index = |added: &Added| {
-        let steps = added.chunk.path.steps();
+        let steps = added.chunk.path().steps();
         steps
             .iter()
             .any(|step| matches!(step.select, Select::Index(_)))
@@ -35,20 +35,20 @@ pub(super) fn check_places(added: &[Added], source: &Source) -> Result<()> {
     let descriptor = source.descriptor();
     let mut root = Place::default();
     for added in added {
-        root.add(&added.chunk.path, descriptor)?;
+        root.add(added.chunk.path(), descriptor)?;
     }
     root.walk(&mut WireCursor::new(source.input()))?;
     let mut in_order: Vec<&Added> = added.iter().collect();
-    in_order.sort_by_key(|added| &added.chunk.path);
+    in_order.sort_by_key(|added| added.chunk.path());
     for added in in_order {
-        let path = &added.chunk.path;
+        let path = added.chunk.path();
         let place = root.reach(path).map_err(|(at, len)| {
             let until: FieldPath = path.steps().iter().take(at + 1).cloned().collect();
             let message = format!("the index leaves a gap: there are {len} elements");
             Error::new(ErrorKind::InvalidPath, message).at_path(until.display(Some(descriptor)))
         })?;
         if let (Content::Added(bytes), ChunkKind::Message) =
-            (&added.chunk.content, added.chunk.kind)
+            (&added.chunk.content, added.chunk.kind())
         {
             place.walk(&mut WireCursor::new(&bytes[..]))?;
         }

@@ -60,24 +60,9 @@ struct Draft {
 
 impl Draft {
     fn into_chunk(self) -> Result<PlannedChunk> {
-        let DecidedChunk {
-            kind,
-            path,
-            slice_of,
-            elements,
-            packed,
-            tail,
-            within,
-        } = self.decided;
         let spans = self.spans.finish()?;
         Ok(PlannedChunk {
-            kind,
-            path,
-            slice_of,
-            elements,
-            packed,
-            tail,
-            within,
+            decided: self.decided,
             parent: self.parent,
             size: spans.len(),
             content: Content::Spans(spans),
@@ -87,19 +72,8 @@ impl Draft {
 
 impl Emitter<'_> {
     fn open_base(&mut self) {
-        let (path, kind) = (FieldPath::root(), ChunkKind::Message);
-        self.draft(
-            DecidedChunk {
-                path,
-                kind,
-                slice_of: None,
-                elements: 0,
-                packed: false,
-                tail: false,
-                within: false,
-            },
-            None,
-        );
+        let base = DecidedChunk::new(FieldPath::root(), ChunkKind::Message);
+        self.draft(base, None);
     }
 
     /// Returns the index of a chunk, creating the chunk if necessary. Chunks are numbered in the

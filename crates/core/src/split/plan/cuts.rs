@@ -48,6 +48,21 @@ pub(crate) struct DecidedChunk {
     pub(crate) within: bool,
 }
 
+impl DecidedChunk {
+    /// Creates a chunk that is neither a slice nor a continuation.
+    pub(crate) fn new(path: FieldPath, kind: ChunkKind) -> DecidedChunk {
+        DecidedChunk {
+            path,
+            kind,
+            slice_of: None,
+            elements: 0,
+            packed: false,
+            tail: false,
+            within: false,
+        }
+    }
+}
+
 /// All cuts made so far.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
@@ -191,13 +206,9 @@ impl Cuts {
         packed: bool,
     ) -> ChunkId {
         self.chunks.push(DecidedChunk {
-            path,
-            kind,
             slice_of,
-            elements: 0,
             packed,
-            tail: false,
-            within: false,
+            ..DecidedChunk::new(path, kind)
         });
         ChunkId(self.chunks.len() - 1)
     }

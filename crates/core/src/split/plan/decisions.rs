@@ -35,7 +35,7 @@ impl Added {
         let Added { chunk, index } = self;
         let most = most.and_then(|most| usize::try_from(most).ok());
         let (Content::Added(bytes), ChunkKind::Bytes, Some(most)) =
-            (&chunk.content, chunk.kind, most)
+            (&chunk.content, chunk.kind(), most)
         else {
             return vec![Added { chunk, index }];
         };

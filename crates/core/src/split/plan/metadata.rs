@@ -9,7 +9,6 @@ use crate::container::{ChunkKind, Profile, check_version};
 use crate::path::{FieldPath, Step};
 use crate::proto::chunk_info::Type;
 use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, VersionDef};
-use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
 /// A field number that no type uses: the largest number that protobuf allows. TensorFlow's Merger,
@@ -74,22 +73,10 @@ pub(in crate::split) struct WrittenInfo {
 }
 
 pub(in crate::split) fn chunked_message(plan: &SplitPlan) -> ChunkedMessage {
-    let mut fields: Vec<Place> = plan
-        .chunks
-        .iter()
-        .enumerate()
-        .skip(usize::from(plan.has_base))
-        .map(|(index, chunk)| Place {
-            path: &chunk.path,
-            index: index as u64,
-            packed: chunk.packed,
-            slice_of: chunk.slice_of,
-            elements: chunk.elements,
-            tail: chunk.tail,
-            within: chunk.within,
-        })
-        .collect();
-    fields.sort();
+    let chunks = plan.chunks.iter().enumerate();
+    let mut fields: Vec<_> = chunks.skip(usize::from(plan.has_base)).collect();
+    // Chunks with the same path stay in the order of their indexes.
+    fields.sort_by_key(|(_, chunk)| chunk.path());
     let chunked_fields = nest(&FieldPath::root(), &fields, &plan.nested);
     ChunkedMessage {
         chunk_index: plan.has_base.then_some(0),
@@ -97,39 +84,33 @@ pub(in crate::split) fn chunked_message(plan: &SplitPlan) -> ChunkedMessage {
     }
 }
 
-/// The place of a chunk in the message. Places are in merge order: by path, then by index.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place<'a> {
-    path: &'a FieldPath,
-    index: u64,
-    packed: bool,
-    slice_of: Option<FieldNumber>,
-    elements: u64,
-    tail: bool,
-    within: bool,
-}
-
-/// Returns the fields of a ChunkedMessage at the path `base`. If several fields share a map key,
-/// the first of them is the value at that key and contains the other fields.
-fn nest(base: &FieldPath, places: &[Place<'_>], nested: &BTreeSet<FieldPath>) -> Vec<ChunkedField> {
+/// Returns the fields of a ChunkedMessage at the path `base`. `chunks` are in merge order, each
+/// with its index. If several fields share a map key, the first of them is the value at that key
+/// and contains the other fields.
+fn nest(
+    base: &FieldPath,
+    chunks: &[(usize, &PlannedChunk)],
+    nested: &BTreeSet<FieldPath>,
+) -> Vec<ChunkedField> {
     let mut fields = Vec::new();
-    let mut rest = places;
-    while let Some((first, others)) = rest.split_first() {
+    let mut rest = chunks;
+    while let Some(((index, chunk), others)) = rest.split_first() {
+        let first = &chunk.decided;
         let relative = first.path.strip_prefix(base).unwrap_or_default();
-        let holder = first.path != base && nested.contains(first.path);
+        let holder = first.path != *base && nested.contains(&first.path);
         let held = if holder {
             others
                 .iter()
-                .take_while(|other| other.path.strip_prefix(first.path).is_some())
+                .take_while(|(_, other)| other.path().strip_prefix(&first.path).is_some())
                 .count()
         } else {
             0
         };
-        let chunked_fields = nest(first.path, &others[..held], nested);
+        let chunked_fields = nest(&first.path, &others[..held], nested);
         fields.push(ChunkedField {
             field_tag: relative.to_tags(),
             message: Some(ChunkedMessage {
-                chunk_index: Some(first.index),
+                chunk_index: Some(*index as u64),
                 chunked_fields,
             }),
             packed: first.packed,
@@ -209,7 +190,7 @@ pub(in crate::split) fn most_of_trailer(plan: &SplitPlan) -> u64 {
 
 pub(in crate::split) fn chunk_info(chunk: &PlannedChunk, written: &WrittenInfo) -> ChunkInfo {
     ChunkInfo {
-        r#type: match chunk.kind {
+        r#type: match chunk.kind() {
             ChunkKind::Message => Type::Message.into(),
             ChunkKind::Bytes => Type::Bytes.into(),
         },

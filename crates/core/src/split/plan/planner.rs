@@ -91,7 +91,7 @@ fn planned<P: ComposableSplitter + ?Sized>(
         chunks.clear();
     }
     for added in &added {
-        check_depth(&added.chunk.path, source.descriptor(), options)?;
+        check_depth(added.chunk.path(), source.descriptor(), options)?;
     }
     check_places(&added, source)?;
     for added in added.into_iter().flat_map(|added| added.pieces(most)) {
@@ -99,7 +99,7 @@ fn planned<P: ComposableSplitter + ?Sized>(
     }
     for chunk in &chunks {
         check_size(chunk, options)
-            .map_err(|error| error.at_path(chunk.path.display(Some(source.descriptor()))))?;
+            .map_err(|error| error.at_path(chunk.path().display(Some(source.descriptor()))))?;
     }
     let plan = SplitPlan {
         descriptor: source.descriptor().clone(),
@@ -189,7 +189,7 @@ fn not_exact(added: &[Added]) -> String {
 
 /// Fails if a chunk exceeds the maximum size for its kind.
 fn check_size(chunk: &PlannedChunk, options: &SplitOptions) -> Result<()> {
-    let PlannedChunk { kind, size, .. } = *chunk;
+    let (kind, size) = (chunk.kind(), chunk.size);
     let max = options.effective_max_chunk_size();
     let message = match (kind, options.effective_max_value_size()) {
         (ChunkKind::Message, _) if size > max => format!(

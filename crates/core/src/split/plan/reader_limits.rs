@@ -27,8 +27,8 @@ const STEP_LEN: usize = 256;
 pub(super) fn check_reader_limits(plan: &SplitPlan, options: &SplitOptions) -> Result<()> {
     let mut steps = plan.chunks.len() + plan.source_layout.len() / STEP_LEN;
     for chunk in &plan.chunks {
-        check_depth(&chunk.path, &plan.descriptor, options)?;
-        steps += chunk.path.steps().iter().map(weight).sum::<usize>();
+        check_depth(chunk.path(), &plan.descriptor, options)?;
+        steps += chunk.path().steps().iter().map(weight).sum::<usize>();
     }
     if steps < FEW_STEPS && plan.nested.is_empty() {
         return Ok(());

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
 
+use super::cuts::DecidedChunk;
 use crate::container::{ChunkKind, Profile};
 use crate::error::ChunkIndex;
 use crate::path::FieldPath;
@@ -15,13 +16,7 @@ use crate::wire::FieldNumber;
 /// A chunk to write: the origin of its bytes, and its place in the message.
 #[derive(Clone, Debug)]
 pub struct PlannedChunk {
-    pub(crate) kind: ChunkKind,
-    pub(crate) path: FieldPath,
-    pub(crate) slice_of: Option<FieldNumber>,
-    pub(crate) elements: u64,
-    pub(crate) packed: bool,
-    pub(crate) tail: bool,
-    pub(crate) within: bool,
+    pub(crate) decided: DecidedChunk,
     pub(crate) parent: Option<usize>,
     pub(crate) size: u64,
     pub(crate) content: Content,
@@ -51,13 +46,7 @@ impl PlannedChunk {
 
     fn new(kind: ChunkKind, size: u64, content: Content) -> PlannedChunk {
         PlannedChunk {
-            kind,
-            path: FieldPath::root(),
-            slice_of: None,
-            elements: 0,
-            packed: false,
-            tail: false,
-            within: false,
+            decided: DecidedChunk::new(FieldPath::root(), kind),
             parent: None,
             size,
             content,
@@ -74,12 +63,12 @@ impl PlannedChunk {
 
     /// Returns the kind of the chunk: a message or a bytes value.
     pub fn kind(&self) -> ChunkKind {
-        self.kind
+        self.decided.kind
     }
 
     /// Returns the path of the chunk from the root of the message.
     pub fn path(&self) -> &FieldPath {
-        &self.path
+        &self.decided.path
     }
 
     /// Returns the uncompressed size of the chunk, in bytes.
@@ -90,31 +79,31 @@ impl PlannedChunk {
     /// Returns the number of the repeated field whose elements the chunk contains; `None` if the
     /// chunk is not a slice.
     pub fn slice_of(&self) -> Option<FieldNumber> {
-        self.slice_of
+        self.decided.slice_of
     }
 
     /// Returns the number of elements in a slice; `None` if it is unknown, the elements are packed,
     /// or the chunk is not a slice.
     pub fn elements(&self) -> Option<u64> {
-        Some(self.elements).filter(|&elements| elements > 0)
+        Some(self.decided.elements).filter(|&elements| elements > 0)
     }
 
     /// Returns true if the chunk is a tail. A merge appends the fields in a tail to the message.
     /// These fields may have any field numbers. Messages with millions of alternating fields are
     /// cut into tails.
     pub fn is_tail(&self) -> bool {
-        self.tail
+        self.decided.tail
     }
 
     /// Returns true if the chunk is a tail that begins inside a field. Such a field is too large
     /// for one chunk.
     pub fn is_within_field(&self) -> bool {
-        self.within
+        self.decided.within
     }
 
     /// Returns true if the chunk is a slice that contains elements of a packed field.
     pub fn packed(&self) -> bool {
-        self.packed
+        self.decided.packed
     }
 
     /// Returns the index of the chunk out of which this chunk was cut; `None` for the base, and for
@@ -273,9 +262,9 @@ impl fmt::Debug for SplitPlan {
 impl fmt::Display for SplitPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, chunk) in self.chunks.iter().enumerate() {
-            write!(f, "{index} {} {} B", chunk.kind, chunk.size)?;
-            if !chunk.path.is_root() {
-                write!(f, " {}", chunk.path.display(Some(&self.descriptor)))?;
+            write!(f, "{index} {} {} B", chunk.kind(), chunk.size)?;
+            if !chunk.path().is_root() {
+                write!(f, " {}", chunk.path().display(Some(&self.descriptor)))?;
             }
             writeln!(f)?;
         }

@@ -2,6 +2,7 @@
 
 use prost_reflect::{Kind, MessageDescriptor};
 
+use super::cuts::DecidedChunk;
 use super::decisions::{Added, AddedChunk, Decisions};
 use super::split_plan::{Content, PlannedChunk};
 use crate::container::{ChunkKind, Profile};
@@ -362,13 +363,7 @@ impl<'a> SplitContext<'a> {
         let size = bytes.len() as u64;
         let content = Content::Added(bytes);
         let chunk = PlannedChunk {
-            kind,
-            path,
-            slice_of: None,
-            elements: 0,
-            packed: false,
-            tail: false,
-            within: false,
+            decided: DecidedChunk::new(path, kind),
             parent: None,
             size,
             content,

@@ -116,8 +116,8 @@ impl ChunkSink for MemorySink {
                 compression: CompressionKind::None,
             });
             self.chunks.push(ChunkBytes {
-                kind: chunk.kind,
-                path: chunk.path.clone(),
+                kind: chunk.kind(),
+                path: chunk.path().clone(),
                 bytes,
             });
         }

@@ -189,8 +189,8 @@ impl Ledger<'_> {
         chunks
             .map(|(index, ((chunk, record), shared))| WrittenChunk {
                 index: index.into(),
-                kind: chunk.kind,
-                path: chunk.path.clone(),
+                kind: chunk.kind(),
+                path: chunk.path().clone(),
                 size: chunk.size,
                 stored_size: record.stored_size,
                 compression: record.compression,
