@@ -19,7 +19,7 @@ pub(crate) mod target;
 pub(crate) mod temporary;
 pub mod threads;
 
-pub(crate) use atomic_file::{AtomicFile, MadeFrom};
+pub(crate) use atomic_file::{AtomicFile, GATHER, MadeFrom};
 pub use crc_combine::combine;
 pub use crc_of_pieces::CrcOfPieces;
 pub(crate) use file_at::{FileAt, WRITE_LEN};

@@ -51,7 +51,6 @@ pub use verify::{PartVerification, verify_part, verify_parts_together};
 pub(crate) use write::buffer::Buffer;
 #[doc(hidden)]
 pub use write::chunk_cache::{ChunkCache, with_plan};
-pub(crate) use write::counting_writer::CountingWriter;
 pub use write::execute::Merged;
 pub(crate) use write::execute::{check_chunk, execute_into, to_bytes};
 #[doc(hidden)]

@@ -29,8 +29,8 @@ pub use super::temporary::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// Number of bytes to gather before a sequential write: 256 KiB.
-const GATHER: usize = 256 << 10;
+/// Number of bytes to gather before a sequential write: 256 KiB. Larger writes bypass the buffer.
+pub(crate) const GATHER: usize = 256 << 10;
 
 /// The inputs that an output file is made from. A new file gets no permissions that its inputs
 /// lack.

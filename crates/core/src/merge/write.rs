@@ -3,7 +3,6 @@
 pub(super) mod buffer;
 pub(super) mod checksum_pass;
 pub(super) mod chunk_cache;
-pub(super) mod counting_writer;
 pub(super) mod execute;
 pub(super) mod in_order;
 mod jobs;

@@ -1,7 +1,7 @@
 //! A message in one piece.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use record_file::ReadAt;
 
 use super::message_reader::MessageReader;
 use super::stored::StoredMessage;
-use crate::io::{AtomicFile, open_file};
-use crate::merge::{CountingWriter, MergePlan, Merged, ReadOptions};
+use crate::io::{AtomicFile, GATHER, Summed, open_file};
+use crate::merge::{MergePlan, Merged, ReadOptions};
 use crate::path::FieldPath;
 use crate::spans::copy_range;
 use crate::view::MessageView;
@@ -71,15 +71,17 @@ impl Piece {
     fn copy(&self, sink: &mut dyn Write, options: &ReadOptions) -> Result<Merged> {
         let meter = options.progress.meter(self.size);
         let _span = tracing::debug_span!("copy", bytes = self.size).entered();
-        let mut sink = CountingWriter::new(sink, &meter);
+        let gathered = BufWriter::with_capacity(GATHER, sink);
+        let mut sink = Summed::new(meter.written_to(gathered));
         let copied = copy_range(&*self.bytes, 0..self.size, &mut sink);
         copied.map_err(|error| self.in_file(error))?;
-        let (size, crc32c) = sink.finish()?;
+        sink.flush()?;
+        meter.check()?;
         Ok(Merged {
             input: self.paths().first().cloned().unwrap_or_default(),
             chunked: false,
-            size,
-            crc32c,
+            size: self.size,
+            crc32c: sink.crc32c(),
             byte_exact: None,
             message_type: None,
         })

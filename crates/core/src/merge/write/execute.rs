@@ -1,17 +1,17 @@
 //! Executing a plan, and comparing the result with the original message.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use bytes::Bytes;
 
 use super::buffer::Buffer;
 use super::chunk_cache::with_plan;
-use super::counting_writer::CountingWriter;
 use super::whole_sum::other_message;
 use super::{in_order, parallel};
 use crate::container::Trailer;
+use crate::io::{GATHER, Summed};
 use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::ChunkStore;
 use crate::merge::read_options::ReadOptions;
@@ -79,10 +79,12 @@ pub(in crate::merge) fn execute<S: ChunkStore + ?Sized>(
     check_size(trailer, plan.total_len())?;
     let meter = options.progress.meter(plan.total_len());
     let _span = tracing::debug_span!("write", bytes = plan.total_len()).entered();
-    let mut sink = CountingWriter::new(sink, &meter);
+    let gathered = BufWriter::with_capacity(GATHER, sink);
+    let mut sink = Summed::new(meter.written_to(gathered));
     in_order::write(plan, store, &mut sink)?;
-    let (size, crc32c) = sink.finish()?;
-    compared(trailer, size, crc32c)
+    sink.flush()?;
+    meter.check()?;
+    compared(trailer, plan.total_len(), sink.crc32c())
 }
 
 /// Executes a plan by writing the message to an empty file, on several threads if that is faster.
