@@ -37,6 +37,7 @@ mod scalar;
 mod tags;
 
 pub(crate) use condition::Condition;
+pub(crate) use expected::NumberForm;
 pub use field_path::{FieldPath, Select, Step};
 #[doc(hidden)]
 pub use field_ref::FieldRef;

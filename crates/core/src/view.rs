@@ -63,6 +63,7 @@ use crate::{Error, ErrorKind, Result};
 
 use element_runs::{ElementRun, element_runs};
 use locate::Found;
+pub(crate) use packed::Packed;
 pub(crate) use portion::Portion;
 
 pub use fields::{FieldEntry, Fields, LARGEST_SMALL_VALUE};

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
-use crate::path::FieldRef;
-use crate::view::SingularField;
-use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, unzigzag, wire_type};
+use crate::path::{FieldRef, NumberForm};
+use crate::view::{Packed, SingularField};
+use crate::wire::{Field, Input, WireCursor, WireType, unzigzag};
 use crate::{Error, ErrorKind, Result};
 
 /// The occurrences of one field in a message, as byte ranges that contain nothing else.
@@ -142,46 +142,37 @@ impl<'a> Occurrences<'a> {
 pub(super) struct Numbers<'a> {
     occurrences: Occurrences<'a>,
     kind: Kind,
-    packed: Range<u64>,
+    packed: Option<Packed>,
+    /// The packed numbers that follow.
+    run: Range<u64>,
 }
 
 impl<'a> Numbers<'a> {
-    pub(super) fn of(runs: &'a Runs, kind: Kind) -> Self {
+    pub(super) fn of(runs: &'a Runs, field: &FieldRef) -> Self {
         Numbers {
             occurrences: Occurrences::of(runs),
-            kind,
-            packed: 0..0,
+            kind: field.kind(),
+            packed: Packed::of(field),
+            run: 0..0,
         }
     }
 
     pub(super) fn next<I: Input>(&mut self, cursor: &mut WireCursor<I>) -> Result<Option<u64>> {
-        while self.packed.is_empty() {
+        while self.run.is_empty() {
             let Some(field) = self.occurrences.next(cursor)? else {
                 return Ok(None);
             };
-            match field.wire_type {
-                WireType::Len => self.packed = field.value,
-                wire => return number(cursor, &field.value, wire, &self.kind).map(Some),
+            if field.wire_type != WireType::Len {
+                return number(cursor, &field.value, &self.kind).map(Some);
             }
+            self.run = field.value;
         }
-        let wire = wire_type(&self.kind, false);
-        let left = self.packed.end - self.packed.start;
-        let len = match wire.width() {
-            Some(width) => Some(width.into()),
-            None => {
-                let bytes = cursor.input_mut().fetch(self.packed.start, 10)?;
-                let left = usize::try_from(left).unwrap_or(usize::MAX);
-                let bytes = &bytes[..bytes.len().min(left)];
-                decode_varint(bytes).map(|(_, len)| len as u64)
-            }
+        let Some(packed) = self.packed else {
+            return Ok(None);
         };
-        let len = len.filter(|&len: &u64| len <= left).ok_or_else(|| {
-            let message = "packed numbers end inside a number";
-            Error::new(ErrorKind::InvalidMessage, message)
-        })?;
-        let value = self.packed.start..self.packed.start + len;
-        self.packed.start = value.end;
-        number(cursor, &value, wire, &self.kind).map(Some)
+        let value = packed.first(cursor, &self.run)?.ok_or_else(cut)?;
+        self.run.start = value.end;
+        number(cursor, &value, &self.kind).map(Some)
     }
 }
 
@@ -190,22 +181,18 @@ impl<'a> Numbers<'a> {
 pub(super) fn number<I: Input>(
     cursor: &mut WireCursor<I>,
     value: &Range<u64>,
-    wire: WireType,
     kind: &Kind,
 ) -> Result<u64> {
     let bytes = cursor.bytes(value.clone())?;
-    if wire != WireType::Varint {
-        let mut bits = [0; 8];
-        let len = bytes.len().min(8);
-        bits[..len].copy_from_slice(&bytes[..len]);
-        return Ok(u64::from_le_bytes(bits));
-    }
-    let value = decode_varint(bytes).map_or(0, |(value, _)| value);
-    Ok(match kind {
-        Kind::Bool => u64::from(value != 0),
-        Kind::Int32 | Kind::Uint32 | Kind::Sint32 | Kind::Enum(_) => value & 0xffff_ffff,
-        _ => value,
-    })
+    NumberForm::of(kind).read(bytes).ok_or_else(cut)
+}
+
+/// Returns the error for packed numbers whose last number is incomplete. The error has no offset,
+/// since it would be an offset in the copy of a small message.
+#[cold]
+fn cut() -> Error {
+    let message = "packed numbers end inside a number";
+    Error::new(ErrorKind::InvalidMessage, message)
 }
 
 /// Formats a number of this kind as text.

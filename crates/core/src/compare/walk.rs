@@ -219,15 +219,12 @@ impl<'a> Walk<'a> {
                 }
             };
         }
-        let bits = |field: &Field| (field.value.clone(), field.wire_type);
-        let a = match a.as_ref().map(bits) {
-            Some((value, wire)) => Some(number(&mut sides.a, &value, wire, kind)?),
-            None => None,
-        };
-        let b = match b.as_ref().map(bits) {
-            Some((value, wire)) => Some(number(&mut sides.b, &value, wire, kind)?),
-            None => None,
-        };
+        let a = a
+            .map(|a| number(&mut sides.a, &a.value, kind))
+            .transpose()?;
+        let b = b
+            .map(|b| number(&mut sides.b, &b.value, kind))
+            .transpose()?;
         let said = |bits: Option<u64>| bits.filter(|&bits| !(is_implicit && bits == 0));
         match (said(a), said(b)) {
             (Some(a), Some(b)) if a != b => {
@@ -268,8 +265,8 @@ impl<'a> Walk<'a> {
         {
             return Ok(());
         }
-        let mut of_a = Numbers::of(a, kind.clone());
-        let mut of_b = Numbers::of(b, kind.clone());
+        let mut of_a = Numbers::of(a, field);
+        let mut of_b = Numbers::of(b, field);
         let path = self.path.join(Step::field(field.number()));
         let next = |sides: &mut Sides<I, J>| {
             let located = |error: Error| error.at_path(path.to_string());

@@ -34,7 +34,7 @@ pub(crate) enum NumberForm {
 }
 
 impl NumberForm {
-    fn of(kind: &Kind) -> NumberForm {
+    pub(crate) fn of(kind: &Kind) -> NumberForm {
         match kind {
             Kind::Bool => NumberForm::Bool,
             Kind::Int32 | Kind::Uint32 | Kind::Sint32 | Kind::Enum(_) => NumberForm::Varint32,
@@ -45,7 +45,7 @@ impl NumberForm {
 
     /// Returns the number that parsers read from `found`; `None` if `found` isn't a number of this
     /// form.
-    fn read(self, found: &[u8]) -> Option<u64> {
+    pub(crate) fn read(self, found: &[u8]) -> Option<u64> {
         if self == NumberForm::Fixed {
             let mut bits = [0; 8];
             bits.get_mut(..found.len())?.copy_from_slice(found);

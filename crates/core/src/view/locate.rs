@@ -6,7 +6,7 @@ use std::ops::Range;
 use prost_reflect::{Kind, MessageDescriptor};
 
 use super::element_runs::{ElementRuns, RunCursor};
-use super::packed::Packed;
+use super::packed::{Packed, broken};
 use super::singular_field::SingularField;
 use crate::path::key_codec;
 use crate::path::{
@@ -257,7 +257,8 @@ impl WayStep {
                             cursor.set_range(met.end..piece.end);
                             continue;
                         }
-                        found.pieces.push(packed.first(cursor, &run)?);
+                        let number = packed.first(cursor, &run)?;
+                        found.pieces.push(number.ok_or_else(|| broken(&run))?);
                         (found.wire, found.run) = (self.wire, Some(met));
                         return Ok(found);
                     }

@@ -80,12 +80,13 @@ impl Packed {
         }
     }
 
-    /// Returns the range of the first number in `run`, which must not be empty.
+    /// Returns the range of the first number in `run`, which must not be empty; `None` if the run
+    /// ends inside the number.
     pub(crate) fn first<I: Input>(
         self,
         cursor: &mut WireCursor<I>,
         run: &Range<u64>,
-    ) -> Result<Range<u64>> {
+    ) -> Result<Option<Range<u64>>> {
         let len = match self {
             Packed::Fixed(width) => Some(width),
             Packed::Varints => {
@@ -96,14 +97,12 @@ impl Packed {
             }
         };
         let number = len.map(|len| run.start..run.start + len);
-        number
-            .filter(|number| number.end <= run.end)
-            .ok_or_else(|| broken(run))
+        Ok(number.filter(|number| number.end <= run.end))
     }
 }
 
 #[cold]
-fn broken(run: &Range<u64>) -> Error {
+pub(super) fn broken(run: &Range<u64>) -> Error {
     let message = "packed numbers end inside a number";
     Error::new(ErrorKind::InvalidMessage, message).at_offset(run.start)
 }

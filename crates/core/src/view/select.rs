@@ -10,6 +10,7 @@ use super::MessageView;
 use super::element_runs::RunCursor;
 use super::levels::{Level, count, levels, needs_count, range};
 use super::locate::Found;
+use super::packed::broken;
 use super::portion::{Portion, copy_ranges};
 use crate::path::{
     FieldPath, FieldRef, KeyForm, MapKey, PathQuery, Pick, Select, Step, key_codec, with_key,
@@ -442,6 +443,7 @@ impl Selected<'_> {
                     continue;
                 }
                 let number = packed.first(&mut self.cursor, &frame.run)?;
+                let number = number.ok_or_else(|| broken(&frame.run))?;
                 frame.run.start = number.end;
                 frame.select = Select::Index(frame.next);
                 frame.next += 1;
