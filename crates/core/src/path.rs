@@ -41,7 +41,7 @@ pub(crate) use expected::NumberForm;
 pub use field_path::{FieldPath, Select, Step};
 #[doc(hidden)]
 pub use field_ref::FieldRef;
-pub(crate) use field_ref::{check_field, message_below};
+pub(crate) use field_ref::{check_field, kind_name, message_below, value_kind, value_message};
 pub(crate) use key_codec::{
     CanonicalKey, EntryKey, KeyCodec, KeyForm, canonical_key, entry_key, is_key,
 };

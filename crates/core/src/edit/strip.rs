@@ -7,7 +7,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 use record_file::ReadAt;
 
 use super::splice::{Replacement, Splice, SpliceKind};
-use crate::path::FieldRef;
+use crate::path::{FieldRef, value_message};
 use crate::progress::Meter;
 use crate::tensor::{TensorRule, leading};
 use crate::wire::{Field, SourceInput, WireCursor, WireType};
@@ -102,10 +102,8 @@ impl<'a> Stripper<'a> {
     /// values.
     fn leads(&self, message: &MessageDescriptor) -> bool {
         if message.is_map_entry() {
-            return match message.map_entry_value_field().kind() {
-                Kind::Message(value) => self.leads.contains(value.full_name()),
-                _ => false,
-            };
+            return value_message(message)
+                .is_some_and(|value| self.leads.contains(value.full_name()));
         }
         self.leads.contains(message.full_name())
     }

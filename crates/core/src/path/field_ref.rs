@@ -135,10 +135,16 @@ impl FieldRef {
 /// values are scalar.
 pub(crate) fn message_below(field: &FieldRef) -> Option<MessageDescriptor> {
     match field.kind() {
-        Kind::Message(entry) if field.is_map() => match entry.map_entry_value_field().kind() {
-            Kind::Message(message) => Some(message),
-            _ => None,
-        },
+        Kind::Message(entry) if field.is_map() => value_message(&entry),
+        Kind::Message(message) => Some(message),
+        _ => None,
+    }
+}
+
+/// Returns the type of the values of a map whose entries have the type `entry`; `None` if the
+/// values are scalar.
+pub(crate) fn value_message(entry: &MessageDescriptor) -> Option<MessageDescriptor> {
+    match entry.map_entry_value_field().kind() {
         Kind::Message(message) => Some(message),
         _ => None,
     }
@@ -147,6 +153,14 @@ pub(crate) fn message_below(field: &FieldRef) -> Option<MessageDescriptor> {
 pub(super) fn key_kind(field: &FieldRef) -> Option<Kind> {
     match field.kind() {
         Kind::Message(entry) if field.is_map() => Some(entry.map_entry_key_field().kind()),
+        _ => None,
+    }
+}
+
+/// Returns the kind of the values of a map field; `None` if the field isn't a map.
+pub(crate) fn value_kind(field: &FieldRef) -> Option<Kind> {
+    match field.kind() {
+        Kind::Message(entry) if field.is_map() => Some(entry.map_entry_value_field().kind()),
         _ => None,
     }
 }
@@ -181,7 +195,7 @@ pub(crate) fn check_field(descriptor: &MessageDescriptor, field: &Field) -> Resu
 }
 
 /// Returns the name that a schema uses for a kind of value.
-pub(super) fn kind_name(kind: &Kind) -> String {
+pub(crate) fn kind_name(kind: &Kind) -> String {
     match kind {
         Kind::Message(message) => message.full_name().to_owned(),
         Kind::Enum(values) => values.full_name().to_owned(),

@@ -5,12 +5,12 @@ mod search;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use prost_reflect::{Kind, MessageDescriptor};
+use prost_reflect::MessageDescriptor;
 
 use self::search::Search;
 use super::{TensorInfo, TensorRule};
 use crate::Result;
-use crate::path::{FieldRef, KeyCodec, key_codec};
+use crate::path::{FieldRef, KeyCodec, key_codec, message_below};
 use crate::view::{MessageView, Portion, SingularField};
 use crate::wire::{WireCursor, WireType};
 
@@ -161,16 +161,8 @@ fn fields_below(
         .collect();
     numbers.into_iter().filter_map(|number| {
         let field = FieldRef::by_number(message, number)?;
-        let Kind::Message(below) = field.kind() else {
-            return None;
-        };
-        if !field.is_map() {
-            return Some((field, below));
-        }
-        match below.map_entry_value_field().kind() {
-            Kind::Message(value) => Some((field, value)),
-            _ => None,
-        }
+        let below = message_below(&field)?;
+        Some((field, below))
     })
 }
 

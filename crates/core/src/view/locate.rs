@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use prost_reflect::{Kind, MessageDescriptor};
+use prost_reflect::MessageDescriptor;
 
 use super::element_runs::{ElementRuns, RunCursor};
 use super::packed::{Packed, broken};
 use super::singular_field::SingularField;
 use crate::path::key_codec;
 use crate::path::{
-    FieldPath, FieldRef, KeyForm, MapKey, Select, Step, is_key, message_below, with_key,
+    FieldPath, FieldRef, KeyForm, MapKey, Select, Step, is_key, message_below, value_kind, with_key,
 };
 use crate::wire::{Field, Input, WireCursor, WireType, each_field, tag, wire_type};
 use crate::{Error, ErrorKind, Result};
@@ -298,19 +298,24 @@ fn value_of<I: Input>(
         }
         Err(error) => return Err(error),
     }
-    let value_kind = map.and_then(|map| match map.kind() {
-        Kind::Message(entry) if map.is_map() => Some(entry.map_entry_value_field().kind()),
-        _ => None,
-    });
+    let kind = map.and_then(value_kind);
+    let wire = kind.map(|kind| wire_type(&kind, false));
+    entry_value(cursor, entry, wire).map(Some)
+}
+
+/// Returns the location of all values in a map entry. `wire` is the wire type of a value, if it is
+/// known.
+pub(super) fn entry_value<I: Input>(
+    cursor: &mut WireCursor<I>,
+    entry: &Field,
+    wire: Option<WireType>,
+) -> Result<Found> {
     let mut found = Found::default();
     cursor.set_range(entry.value.clone());
     while let Some(met) = cursor.next()? {
-        let takes = value_kind
-            .as_ref()
-            .is_none_or(|kind| met.wire_type == wire_type(kind, false));
-        if met.number.0 == 2 && takes {
+        if met.number.0 == 2 && wire.is_none_or(|wire| met.wire_type == wire) {
             found.add(&met);
         }
     }
-    Ok(Some(found))
+    Ok(found)
 }

@@ -9,11 +9,12 @@ use prost_reflect::Kind;
 use super::MessageView;
 use super::element_runs::RunCursor;
 use super::levels::{Level, count, levels, needs_count, range};
-use super::locate::Found;
+use super::locate::{Found, entry_value};
 use super::packed::broken;
 use super::portion::{Portion, copy_ranges};
 use crate::path::{
-    FieldPath, FieldRef, KeyForm, MapKey, PathQuery, Pick, Select, Step, key_codec, with_key,
+    FieldPath, FieldRef, KeyForm, MapKey, PathQuery, Pick, Select, Step, key_codec, value_kind,
+    with_key,
 };
 use crate::view::{MemberName, NameRule};
 use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType, wire_type};
@@ -553,30 +554,17 @@ fn entry<I: Input>(
         Error::new(ErrorKind::InvalidSchema, message)
     })?;
     let key = with_key(cursor, entry, KeyForm::Typed(codec), |key| codec.key(key))?;
-    let value = match map.kind() {
-        Kind::Message(entry) => entry.map_entry_value_field().kind(),
-        kind => kind,
-    };
-    let mut pieces = Vec::new();
-    let wire = wire_type(&value, false);
-    cursor.set_range(entry.value.clone());
-    while let Some(met) = cursor.next()? {
-        if met.number.0 == 2 && met.wire_type == wire {
-            pieces.push(met.value);
-        }
-    }
+    let kind = value_kind(map);
+    let wire = kind.as_ref().map(|kind| wire_type(kind, false));
+    let mut found = entry_value(cursor, entry, wire)?;
+    let pieces = &mut found.pieces;
     // If a value that isn't a message occurs several times, the last occurrence is used.
-    if !matches!(value, Kind::Message(_)) && pieces.len() > 1 {
+    if !matches!(kind, Some(Kind::Message(_))) && pieces.len() > 1 {
         pieces.drain(..pieces.len() - 1);
     }
     if pieces.is_empty() {
         pieces.push(entry.value.end..entry.value.end);
     }
-    let wire = Some(wire);
-    let found = Found {
-        pieces,
-        wire,
-        run: None,
-    };
+    found.wire = wire;
     Ok((Select::Key(key), found))
 }

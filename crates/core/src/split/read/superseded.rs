@@ -8,7 +8,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 use super::source::Source;
 use crate::Result;
 use crate::container::LARGEST_DEPTH_LIMIT;
-use crate::path::{FieldRef, parse_entry};
+use crate::path::{FieldRef, parse_entry, value_message};
 use crate::wire::header::is_malformed;
 use crate::wire::{Field, WireCursor, WireType};
 
@@ -79,10 +79,7 @@ fn message_in(
     let Some(entry) = parse_entry(&mut cursor, field.value.clone(), &inner)? else {
         return Ok(None);
     };
-    let message = match inner.map_entry_value_field().kind() {
-        Kind::Message(message) => Some(message),
-        _ => None,
-    };
+    let message = value_message(&inner);
     Ok(Some(match entry.value {
         Some(value) => (value.value, message),
         None => (0..0, None),

@@ -8,7 +8,7 @@ use super::arena::{Arena, Link, Look, NodeId, OTHERS, ROOT};
 use super::chunks::ChunkSet;
 use super::node::{Guessed, Member, TreeNode};
 use crate::Result;
-use crate::path::{FieldPath, FieldRef, KeyForm, Select, Step, key_codec, with_key};
+use crate::path::{FieldPath, FieldRef, KeyForm, Select, Step, key_codec, kind_name, with_key};
 use crate::view::{Kindred, MAX_TEXT, MemberName, NameRule, name_of};
 use crate::wire::header::{field_if_any, is_malformed};
 use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType};
@@ -339,12 +339,4 @@ fn type_name(arena: &Arena, id: NodeId) -> Option<String> {
         ),
         kind => kind_name(&kind),
     })
-}
-
-fn kind_name(kind: &Kind) -> String {
-    match kind {
-        Kind::Message(message) => message.full_name().to_owned(),
-        Kind::Enum(kind) => kind.full_name().to_owned(),
-        kind => format!("{kind:?}").to_lowercase(),
-    }
 }

@@ -8,7 +8,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 use super::Engine;
 use super::skip_index::{SkipIndex, SmallMembers};
 use super::tree::{Class, Group, Node, Siblings};
-use crate::path::{FieldPath, FieldRef, check_field};
+use crate::path::{FieldPath, FieldRef, check_field, value_message};
 use crate::split::read::source_view::{Chain, content};
 use crate::wire::{Field, FieldNumber, WireCursor, WireType, wire_type};
 use crate::{Error, ErrorKind, Result};
@@ -437,10 +437,7 @@ fn classify(descriptor: &MessageDescriptor, number: FieldNumber) -> Class {
     };
     match field.kind() {
         Kind::Message(entry) if field.is_map() => {
-            let value = match entry.map_entry_value_field().kind() {
-                Kind::Message(value) => Some(value),
-                _ => None,
-            };
+            let value = value_message(&entry);
             Class::Map { entry, value }
         }
         Kind::Message(descriptor) => Class::Message {

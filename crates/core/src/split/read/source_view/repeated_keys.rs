@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
-use prost_reflect::{Kind, MessageDescriptor};
+use prost_reflect::MessageDescriptor;
 
 use super::SourceView;
 use super::occurrences::Occurrences;
 use super::shared_hashes::SharedHashes;
 use crate::Result;
-use crate::path::{FieldRef, MapEntry, MapKey, is_closed, parse_entry};
+use crate::path::{FieldRef, MapEntry, MapKey, is_closed, parse_entry, value_message};
 use crate::split::read::superseded::is_passable;
 use crate::wire::{Field, WireCursor};
 
@@ -105,10 +105,7 @@ impl<'a> RepeatedKeys<'a> {
                 }
             }
         }
-        let message = match self.entry.map_entry_value_field().kind() {
-            Kind::Message(message) => Some(message),
-            _ => None,
-        };
+        let message = value_message(&self.entry);
         let mut entries = self.doubted_entries();
         while let Some((place, entry, parsed)) = self.next_doubted(&mut entries)? {
             if first == 0 && self.known_to == u64::MAX {
