@@ -1,6 +1,6 @@
 //! The largest parts of a message, for errors about exceeded limits.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::measure::measure;
@@ -73,22 +73,24 @@ impl SizeTree {
     pub fn largest(&self, most: usize) -> Vec<LargePart> {
         let mut search = Search {
             members: self.large_members(),
+            parts: Vec::new(),
             open: BinaryHeap::new(),
         };
         let (root, mut found) = (&self.root, Vec::new());
         let is_single = root.count == 1;
-        search.push(root.size, root.name.clone(), What::Field(root, is_single));
+        search.push(root.size, root.name.clone(), Part::Field(root, is_single));
         while found.len() < most
-            && let Some(part) = search.open.pop()
+            && let Some((size, Reverse(path), part)) = search.open.pop()
         {
-            if !search.refine(&part) && part.path != root.name {
-                let name = match part.what {
-                    What::Member(member) => member.name.name.clone(),
-                    What::Field(..) => None,
+            let part = search.parts[part];
+            if !search.refine(part, &path) && path != root.name {
+                let name = match part {
+                    Part::Member(member) => member.name.name.clone(),
+                    Part::Field(..) => None,
                 };
                 found.push(LargePart {
                     name,
-                    ..LargePart::new(part.path, part.size)
+                    ..LargePart::new(path, size)
                 });
             }
         }
@@ -108,21 +110,19 @@ impl SizeTree {
     }
 }
 
-/// A search for the largest parts of a tree: the largest members that the tree lists, and a queue
-/// of the parts to inspect, the largest first.
+/// A search for the largest parts of a tree.
 struct Search<'a> {
+    /// The largest members that the tree lists.
     members: Vec<&'a Member>,
-    open: BinaryHeap<Part<'a>>,
-}
-
-struct Part<'a> {
-    size: u64,
-    path: String,
-    what: What<'a>,
+    /// All parts found so far.
+    parts: Vec<Part<'a>>,
+    /// The parts to inspect: the size, the path, and the index in `parts`. The largest part comes
+    /// first; among parts of the same size, the one whose path sorts first.
+    open: BinaryHeap<(u64, Reverse<String>, usize)>,
 }
 
 #[derive(Clone, Copy)]
-enum What<'a> {
+enum Part<'a> {
     /// All values of a field. The flag is true if no field along the path to this field is
     /// repeated.
     Field(&'a TreeNode, bool),
@@ -132,24 +132,24 @@ enum What<'a> {
 impl<'a> Search<'a> {
     /// Replaces a part with the parts inside it. Returns false if the part itself should be named
     /// instead.
-    fn refine(&mut self, part: &Part<'a>) -> bool {
-        match part.what {
-            What::Field(node, is_single) => match node.members.as_slice() {
+    fn refine(&mut self, part: Part<'a>, path: &str) -> bool {
+        match part {
+            Part::Field(node, is_single) => match node.members.as_slice() {
                 [only] if node.count == 1 => {
                     if !self.enter(node, &only.text, is_single) {
-                        self.push(only.size, only.text.clone(), What::Member(only));
+                        self.push(only.size, only.text.clone(), Part::Member(only));
                     }
                     true
                 }
                 [first, ..] if first.size.saturating_mul(TELLING_SHARE) >= node.size => {
                     for member in &node.members {
-                        self.push(member.size, member.text.clone(), What::Member(member));
+                        self.push(member.size, member.text.clone(), Part::Member(member));
                     }
                     true
                 }
-                _ => self.enter(node, &part.path, is_single && node.count == 1),
+                _ => self.enter(node, path, is_single && node.count == 1),
             },
-            What::Member(member) => self.inside(member),
+            Part::Member(member) => self.inside(member),
         }
     }
 
@@ -174,7 +174,7 @@ impl<'a> Search<'a> {
         for child in named {
             let dot = if path.is_empty() { "" } else { "." };
             let path = format!("{path}{dot}{}", child.label());
-            self.push(child.size, path, What::Field(child, is_single));
+            self.push(child.size, path, Part::Field(child, is_single));
         }
         true
     }
@@ -199,35 +199,13 @@ impl<'a> Search<'a> {
             return false;
         }
         for inner in outermost {
-            self.push(inner.size, inner.text.clone(), What::Member(inner));
+            self.push(inner.size, inner.text.clone(), Part::Member(inner));
         }
         true
     }
 
-    fn push(&mut self, size: u64, path: String, what: What<'a>) {
-        self.open.push(Part { size, path, what });
+    fn push(&mut self, size: u64, path: String, part: Part<'a>) {
+        self.open.push((size, Reverse(path), self.parts.len()));
+        self.parts.push(part);
     }
 }
-
-impl Ord for Part<'_> {
-    /// Orders by size. If two parts have the same size, the one whose path sorts first compares as
-    /// larger.
-    fn cmp(&self, other: &Self) -> Ordering {
-        let by_size = self.size.cmp(&other.size);
-        by_size.then_with(|| other.path.cmp(&self.path))
-    }
-}
-
-impl PartialOrd for Part<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Part<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Part<'_> {}
