@@ -171,16 +171,17 @@ impl<'a> TensorReader<'a> {
     /// any error from reading or writing. After an error, discard the bytes that `sink` received.
     pub fn write_to(self, sink: &mut dyn Write) -> Result<()> {
         let TensorReader { info, produce } = self;
-        let mut counted = Counted {
+        let mut window = Window {
             sink,
+            before: 0,
             left: info.bytes,
             is_over: false,
         };
         let produced = match produce {
-            Produce::All(produce) => produce(&mut counted),
-            Produce::Part(produce) => produce(0..info.bytes, &mut counted),
+            Produce::All(produce) => produce(&mut window),
+            Produce::Part(produce) => produce(0..info.bytes, &mut window),
         };
-        let Counted { left, is_over, .. } = counted;
+        let Window { left, is_over, .. } = window;
         let bytes = info.bytes;
         let differs = |message: String| {
             let error = Error::new(ErrorKind::InvalidMessage, message);
@@ -252,6 +253,7 @@ struct Window<'a> {
     /// Number of bytes to skip before the range.
     before: u64,
     left: u64,
+    /// True if bytes after the range were received.
     is_over: bool,
 }
 
@@ -268,29 +270,6 @@ impl Write for Window<'_> {
         self.sink.write_all(&rest[..taken])?;
         self.left -= taken as u64;
         Ok(passed + taken)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.sink.flush()
-    }
-}
-
-/// A writer that forwards up to `left` bytes, and fails on more.
-struct Counted<'a> {
-    sink: &'a mut dyn Write,
-    left: u64,
-    is_over: bool,
-}
-
-impl Write for Counted<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() as u64 > self.left {
-            self.is_over = true;
-            return Err(io::Error::other("more bytes than the tensor has"));
-        }
-        let written = self.sink.write(bytes)?;
-        self.left -= written as u64;
-        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
