@@ -5,16 +5,12 @@ use std::ops::Range;
 use prost_reflect::Kind;
 use record_file::ReadAt;
 
-use super::edits::Sequence;
 use crate::merge::ChunkStore;
 use crate::merge::{MergePlan, PlanReader};
 use crate::message::ChunkedFile;
 use crate::path::TargetKind;
 use crate::view::{Place, enclosing, enclosing_range};
-use crate::wire::Input;
-use crate::wire::{
-    Field, MAX_VARINT_LEN, SourceInput, StreamInput, WireCursor, WireType, decode_varint,
-};
+use crate::wire::{Field, MAX_VARINT_LEN, SourceInput, WireCursor, WireType, decode_varint};
 use crate::{Error, ErrorKind, Result};
 
 /// Returns the fields that enclose a value in a message that isn't split. `value` is the value's
@@ -41,9 +37,6 @@ pub(super) fn enclosing_tag<S: ReadAt>(
     enclosing(&mut cursor, |field| field.start == tag, contains)
         .map_err(|error| cursor.input_mut().damage_first(error))
 }
-
-/// Number of bytes of a string to check at a time.
-const TEXT_WINDOW: usize = 64 << 10;
 
 /// Fails if a value doesn't have the form that the kind of the existing value requires: valid
 /// fields for a message, UTF-8 for a string, or a wire encoding for a number.
@@ -110,23 +103,10 @@ fn check_fields<V: ReadAt + ?Sized>(value: &V, size: u64) -> Result<()> {
 }
 
 fn check_text<V: ReadAt + ?Sized>(value: &V, size: u64) -> Result<()> {
-    let mut input = StreamInput::new(Sequence::new(value, size), size);
-    let mut position = 0;
-    while position < size {
-        let window = input.fetch(position, TEXT_WINDOW)?;
-        let valid = match std::str::from_utf8(window) {
-            Ok(text) => text.len(),
-            // A character cut at the end of the window is complete in the next window.
-            Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
-                error.valid_up_to()
-            }
-            Err(error) => {
-                let at = position + error.valid_up_to() as u64;
-                let message = "the new value is not UTF-8, which a string has to be";
-                return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
-            }
-        };
-        position += valid as u64;
-    }
-    Ok(())
+    let mut cursor = WireCursor::new(SourceInput::new(value, size));
+    let Some(at) = cursor.first_not_utf8(0..size)? else {
+        return Ok(());
+    };
+    let message = "the new value is not UTF-8, which a string has to be";
+    Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at))
 }
