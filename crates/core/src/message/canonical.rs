@@ -25,10 +25,10 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::Result;
 use crate::progress::Progress;
 use crate::spans::{SpanSource, Spans, SpansBuilder};
-use crate::wire::{Input, SourceInput, WireCursor};
-use crate::{Error, ErrorKind, Result};
+use crate::wire::{SourceInput, WireCursor};
 use prost_reflect::MessageDescriptor;
 use record_file::ReadAt;
 
@@ -41,17 +41,15 @@ use schema::Schema;
 /// Maximum nesting depth of messages: 100, the default of protobuf's parsers.
 const MAX_DEPTH: u32 = 100;
 
-/// Number of source bytes read at a time while a plan is executed: 256 KiB.
-const COPY_LEN: usize = 256 << 10;
-
 /// Returns a message in canonical form: fields sorted by number, map entries by key, and unknown
 /// fields last. Values stay in the source until they are read.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if the message breaks the wire format, or a string that parsers
-/// require to be UTF-8 isn't; [`ErrorKind::LimitExceeded`] if it nests too deeply;
-/// [`ErrorKind::Io`] if it can't be read.
+/// [`InvalidMessage`](crate::ErrorKind::InvalidMessage) if the message breaks the wire format, or a
+/// string that parsers require to be UTF-8 isn't;
+/// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if it nests too deeply;
+/// [`Io`](crate::ErrorKind::Io) if it can't be read.
 pub(crate) fn canonical(
     message: &Arc<dyn ReadAt>,
     descriptor: &MessageDescriptor,
@@ -182,29 +180,16 @@ impl<'a> Canonical<'a> {
 
     /// Writes the bytes that a plan describes to `sink`.
     pub fn write(&self, plan: &Plan, sink: &mut dyn Write) -> Result<()> {
-        let mut input = SourceInput::new(self.source, self.size);
+        let mut cursor = WireCursor::new(SourceInput::new(self.source, self.size));
         let meter = self.progress.meter(plan.len());
+        let mut sink = meter.written_to(sink);
         for span in plan.spans().iter() {
-            let range = match span.source {
-                SpanSource::Stored(_, start) => start..start + span.len,
-                SpanSource::Literal(bytes) => {
-                    sink.write_all(bytes)?;
-                    meter.advance(span.len)?;
-                    continue;
+            match span.source {
+                SpanSource::Literal(bytes) => sink.write_all(bytes)?,
+                SpanSource::Stored(_, start) => {
+                    let range = start..start + span.len;
+                    cursor.read_pieces(range, |bytes| Ok(sink.write_all(bytes)?))?;
                 }
-            };
-            let mut position = range.start;
-            while position < range.end {
-                let want = usize::try_from(range.end - position).unwrap_or(usize::MAX);
-                let bytes = input.fetch(position, want.min(COPY_LEN))?;
-                let bytes = &bytes[..bytes.len().min(want)];
-                if bytes.is_empty() {
-                    let error = Error::new(ErrorKind::SourceChanged, "the source ended early");
-                    return Err(error.at_offset(position));
-                }
-                sink.write_all(bytes)?;
-                meter.advance(bytes.len() as u64)?;
-                position += bytes.len() as u64;
             }
         }
         Ok(())
