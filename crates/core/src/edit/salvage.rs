@@ -14,7 +14,7 @@ use crate::progress::Meter;
 use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage};
 use crate::{Error, ErrorKind, Result};
 
-use super::trailer::without_unused;
+use super::trailer::{real, retain, without_unused};
 
 /// A file reduced to its intact parts.
 #[derive(Debug)]
@@ -276,39 +276,17 @@ impl Gone {
         metadata.source_layout.clear();
         metadata.byte_exact = false;
         metadata.merkle_tree = None;
-        let real = match &mut metadata.extended_message {
-            Some(extended) => Some(extended),
-            None => metadata.message.as_mut(),
-        };
-        if let Some(message) = real {
-            self.take(message, &FieldPath::root())?;
-        }
-        without_unused(&mut metadata);
-        Ok(metadata)
-    }
-
-    // Recursion is bounded, since the trailer's nesting was checked.
-    fn take(&self, message: &mut ChunkedMessage, base: &FieldPath) -> Result<()> {
-        for mut field in std::mem::take(&mut message.chunked_fields) {
-            let tags = FieldPath::from_tags(&field.field_tag)
-                .map_err(|error| Error::new(ErrorKind::InvalidTrailer, error.to_string()))?;
-            let place = base.concat(&tags);
-            if let Some(below) = field.message.as_mut() {
-                if self.has(&place) {
-                    continue;
-                }
+        if let Some(message) = real(&mut metadata) {
+            retain(message, &FieldPath::root(), &|place, below| {
                 let chunk = below.chunk_index.and_then(|at| usize::try_from(at).ok());
                 if chunk.is_some_and(|chunk| self.slices.contains(&(place.clone(), chunk))) {
                     below.chunk_index = None;
                 }
-                self.take(below, &place)?;
-                if below.chunk_index.is_none() && below.chunked_fields.is_empty() {
-                    continue;
-                }
-            }
-            message.chunked_fields.push(field);
+                !self.has(place)
+            })?;
         }
-        Ok(())
+        without_unused(&mut metadata);
+        Ok(metadata)
     }
 
     /// Returns true if a place or one of its ancestors is omitted.

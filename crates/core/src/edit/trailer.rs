@@ -24,7 +24,14 @@ pub(super) fn without_below(
     but: Option<usize>,
 ) -> Result<Vec<bool>> {
     if let Some(message) = real(metadata) {
-        prune(message, &FieldPath::root(), path, but)?;
+        let but = but.map(|but| but as u64);
+        retain(message, &FieldPath::root(), &|place, below| {
+            if place.strip_prefix(path).is_none() {
+                return true;
+            }
+            below.chunked_fields.clear();
+            place == path && but.is_some() && below.chunk_index == but
+        })?;
     }
     Ok(without_unused_chunks(metadata))
 }
@@ -56,7 +63,7 @@ pub(super) fn without_unused(metadata: &mut ChunkMetadata) {
 
 /// Returns the `ChunkedMessage` that readers use: `extended_message` if present, otherwise
 /// `message`.
-fn real(metadata: &mut ChunkMetadata) -> Option<&mut ChunkedMessage> {
+pub(super) fn real(metadata: &mut ChunkMetadata) -> Option<&mut ChunkedMessage> {
     match &mut metadata.extended_message {
         Some(extended) => Some(extended),
         None => metadata.message.as_mut(),
@@ -86,31 +93,27 @@ fn without_unused_chunks(metadata: &mut ChunkMetadata) -> Vec<bool> {
     kept
 }
 
-// Recursion is bounded, since the trailer's nesting was checked.
-fn prune(
+/// Removes the places for which `keep` returns false, with all places below them, and the places
+/// that become empty. `base` is the path of `message`. `keep` receives the path of a place and the
+/// message there, and may change that message.
+pub(super) fn retain(
     message: &mut ChunkedMessage,
     base: &FieldPath,
-    path: &FieldPath,
-    but: Option<usize>,
+    keep: &dyn Fn(&FieldPath, &mut ChunkedMessage) -> bool,
 ) -> Result<()> {
-    let fields = std::mem::take(&mut message.chunked_fields);
-    for mut field in fields {
+    // Recursion is bounded, since the trailer's nesting was checked.
+    for mut field in std::mem::take(&mut message.chunked_fields) {
         let tags = FieldPath::from_tags(&field.field_tag)
             .map_err(|error| Error::new(ErrorKind::InvalidTrailer, error.to_string()))?;
         let place = base.concat(&tags);
         if let Some(below) = field.message.as_mut() {
-            if place.strip_prefix(path).is_some() {
-                let is_it = but.is_some_and(|but| below.chunk_index == Some(but as u64));
-                if place != *path || !is_it {
-                    continue;
-                }
-                below.chunked_fields.clear();
-            } else {
-                prune(below, &place, path, but)?;
-                // The message contained only removed parts.
-                if below.chunk_index.is_none() && below.chunked_fields.is_empty() {
-                    continue;
-                }
+            if !keep(&place, below) {
+                continue;
+            }
+            retain(below, &place, keep)?;
+            // The message contained only removed parts.
+            if below.chunk_index.is_none() && below.chunked_fields.is_empty() {
+                continue;
             }
         }
         message.chunked_fields.push(field);
