@@ -7,7 +7,9 @@
 ///
 /// - `const`: a copy, which a constant can set too;
 /// - `into`: a copy, converted from any type that implements [`Into`];
-/// - `ref`: moved by the setter, and borrowed by the getter.
+/// - `ref`: moved by the setter, and borrowed by the getter;
+/// - `optional`: like `ref`, for a field of type `Option`, set to a value or to an `Option`. The line
+///   contains the type of the value.
 ///
 /// ```
 /// #[derive(Default)]
@@ -15,6 +17,7 @@
 ///     force: bool,
 ///     threads: Option<u32>,
 ///     comment: String,
+///     owner: Option<String>,
 /// }
 ///
 /// impl CopyOptions {
@@ -25,12 +28,15 @@
 ///         into threads, get_threads: Option<u32>;
 ///         /// Sets a comment. Default: none.
 ///         ref comment, get_comment: String;
+///         /// Sets the owner of the copy. Default: the user.
+///         optional owner, get_owner: String;
 ///     }
 /// }
 ///
 /// let options = CopyOptions::default().force(true).threads(4).comment("a copy".to_owned());
 /// assert_eq!((options.get_force(), options.get_threads()), (true, Some(4)));
-/// assert_eq!(options.get_comment(), "a copy");
+/// assert_eq!((options.get_comment().as_str(), options.get_owner()), ("a copy", None));
+/// assert_eq!(options.owner("root".to_owned()).get_owner().unwrap(), "root");
 /// ```
 #[doc(hidden)]
 #[macro_export]
@@ -77,6 +83,21 @@ macro_rules! options {
         #[doc = concat!("Returns the value of the [`", stringify!($set), "`](Self::", stringify!($set), ") option.")]
         pub const fn $get(&self) -> &$type {
             &self.$set
+        }
+
+        $crate::options! { $($rest)* }
+    };
+    ($(#[$doc:meta])* optional $set:ident, $get:ident: $type:ty; $($rest:tt)*) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $set(mut self, $set: impl Into<Option<$type>>) -> Self {
+            self.$set = $set.into();
+            self
+        }
+
+        #[doc = concat!("Returns the value of the [`", stringify!($set), "`](Self::", stringify!($set), ") option.")]
+        pub const fn $get(&self) -> Option<&$type> {
+            self.$set.as_ref()
         }
 
         $crate::options! { $($rest)* }

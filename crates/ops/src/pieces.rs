@@ -35,20 +35,10 @@ impl PiecesOptions {
     proto_splitter_core::options! {
         /// Sets the maximum size and the contents of each piece. Default: [`PieceOptions::new`].
         ref pieces, get_pieces: PieceOptions;
-    }
 
-    /// Sets progress reporting and cancellation. Default: the progress set when the input was
-    /// opened.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = Some(progress);
-        self
-    }
-
-    /// Returns the listener for progress and cancellation; `None` for the one set when the input
-    /// was opened.
-    pub const fn get_progress(&self) -> Option<&Progress> {
-        self.progress.as_ref()
+        /// Sets progress reporting and cancellation. Default: the progress set when the input was
+        /// opened.
+        optional progress, get_progress: Progress;
     }
 }
 

@@ -37,22 +37,14 @@ impl SalvageOptions {
 
         /// Sets whether to overwrite existing output. Default: false.
         const force, get_force: bool;
-    }
 
-    /// Sets the schemas in which to look up the message type that the file specifies. Default:
-    /// none.
-    #[must_use]
-    pub fn schemas(mut self, schemas: impl Into<Option<DescriptorPool>>) -> Self {
-        self.schemas = schemas.into();
-        self
-    }
+        /// Sets the schemas in which to look up the message type that the file specifies. Default:
+        /// none.
+        optional schemas, get_schemas: DescriptorPool;
 
-    /// Sets the formats in which to look up the message type that the file specifies. Default:
-    /// none.
-    #[must_use]
-    pub fn formats(mut self, formats: impl Into<Option<Registry>>) -> Self {
-        self.formats = formats.into();
-        self
+        /// Sets the formats in which to look up the message type that the file specifies. Default:
+        /// none.
+        optional formats, get_formats: Registry;
     }
 
     /// Sets progress reporting and cancellation. Default: the progress in the options for reading.
@@ -60,16 +52,6 @@ impl SalvageOptions {
     pub fn progress(mut self, progress: Progress) -> Self {
         self.reading = self.reading.progress(progress);
         self
-    }
-
-    /// Returns the schemas in which to look up the message type that the file specifies.
-    pub const fn get_schemas(&self) -> Option<&DescriptorPool> {
-        self.schemas.as_ref()
-    }
-
-    /// Returns the formats in which to look up the message type that the file specifies.
-    pub const fn get_formats(&self) -> Option<&Registry> {
-        self.formats.as_ref()
     }
 
     /// Returns the descriptor of the message type that a salvaged file specifies; `None` if it

@@ -44,22 +44,14 @@ impl<'a> VerifyOptions<'a> {
         /// Sets the original message to compare the input with, byte by byte. The original must be
         /// in one piece. Default: `None`, which compares nothing.
         into against, get_against: Option<&'a Opened>;
-    }
 
-    /// Sets progress reporting and cancellation. Default: the progress set when the input was
-    /// opened.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = Some(progress);
-        self
-    }
+        /// Sets progress reporting and cancellation. Default: the progress set when the input was
+        /// opened.
+        optional progress, get_progress: Progress;
 
-    /// Sets the expected Merkle root. If the input has a different root or none, a problem is
-    /// reported. Default: `None`, which compares nothing.
-    #[must_use]
-    pub fn root(mut self, root: impl Into<Option<MerkleRoot>>) -> Self {
-        self.root = root.into();
-        self
+        /// Sets the expected Merkle root. If the input has a different root or none, a problem is
+        /// reported. Default: `None`, which compares nothing.
+        optional root, get_root: MerkleRoot;
     }
 
     /// Sets the model's folder, for an input that is only the model's message. The model's
@@ -68,16 +60,6 @@ impl<'a> VerifyOptions<'a> {
     pub fn folder(mut self, folder: impl Into<Option<PathBuf>>) -> Self {
         self.folder = folder.into();
         self
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> Option<&Progress> {
-        self.progress.as_ref()
-    }
-
-    /// Returns the expected Merkle root.
-    pub const fn get_root(&self) -> Option<&MerkleRoot> {
-        self.root.as_ref()
     }
 
     /// Returns the model's folder, for an input that is only the model's message.

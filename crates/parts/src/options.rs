@@ -61,19 +61,9 @@ impl PartOptions {
         /// after the part was run. A reader of a chunked file detects such damage by the file's own
         /// checksums. A merged message has no checksums, so the damage isn't detected.
         const reread, get_reread: bool;
-    }
 
-    /// Sets the access to object stores, for the objects that the plan names by URL. Default:
-    /// `None`, so that only files can be read and written.
-    #[must_use]
-    pub fn objects(mut self, objects: impl Into<Option<Arc<dyn Objects>>>) -> Self {
-        self.objects = objects.into();
-        self
-    }
-
-    /// Returns the access to object stores, for the objects that the plan names by URL; `None` if
-    /// only files can be read and written.
-    pub const fn get_objects(&self) -> Option<&Arc<dyn Objects>> {
-        self.objects.as_ref()
+        /// Sets the access to object stores, for the objects that the plan names by URL. Default:
+        /// `None`, so that only files can be read and written.
+        optional objects, get_objects: Arc<dyn Objects>;
     }
 }

@@ -51,21 +51,6 @@ impl OpenOptions {
         OpenOptions::default()
     }
 
-    /// Sets the type of the message. Default: the type that the input or its format declares.
-    #[must_use]
-    pub fn descriptor(mut self, descriptor: impl Into<Option<MessageDescriptor>>) -> Self {
-        self.descriptor = descriptor.into();
-        self
-    }
-
-    /// Sets schemas that are searched for the input's type before embedded and built-in schemas.
-    /// Default: none.
-    #[must_use]
-    pub fn schemas(mut self, schemas: impl Into<Option<DescriptorPool>>) -> Self {
-        self.schemas = schemas.into();
-        self
-    }
-
     /// Sets the file that accompanies the input. Default: the format finds the file. Opening fails
     /// if the file is set, but inputs of the format have no such file.
     #[must_use]
@@ -75,6 +60,13 @@ impl OpenOptions {
     }
 
     crate::options! {
+        /// Sets the type of the message. Default: the type that the input or its format declares.
+        optional descriptor, get_descriptor: MessageDescriptor;
+
+        /// Sets schemas that are searched for the input's type before embedded and built-in
+        /// schemas. Default: none.
+        optional schemas, get_schemas: DescriptorPool;
+
         /// Sets the limits on the input. Default: [`Limits::new`].
         ref limits, get_limits: Limits;
 
@@ -91,6 +83,12 @@ impl OpenOptions {
         /// Sets whether a message whose type is needed but unknown is read with the plain
         /// interpretation that [`ReadOptions::assume_plain`] describes. Default: false.
         const assume_plain, get_assume_plain: bool;
+
+        /// Sets the Merkle root that the input must have. Everything that is read from the input is
+        /// first checked against the root: see
+        /// [`ChunkedFile::require_root`](crate::ChunkedFile::require_root). Default: none. Only
+        /// messages in chunks have roots; other inputs are refused.
+        optional root, get_root: MerkleRoot;
     }
 
     /// Sets the value of a format-specific setting. Default: no settings. Formats ignore unknown
@@ -101,28 +99,6 @@ impl OpenOptions {
         self
     }
 
-    /// Sets the Merkle root that the input must have. Everything that is read from the input is
-    /// first checked against the root: see
-    /// [`ChunkedFile::require_root`](crate::ChunkedFile::require_root). Default: none. Only
-    /// messages in chunks have roots; other inputs are refused.
-    #[must_use]
-    pub fn root(mut self, root: impl Into<Option<MerkleRoot>>) -> Self {
-        self.root = root.into();
-        self
-    }
-
-    /// Returns the type that was set for the message; `None` if the input or its format declares
-    /// the type.
-    pub const fn get_descriptor(&self) -> Option<&MessageDescriptor> {
-        self.descriptor.as_ref()
-    }
-
-    /// Returns the schemas that are searched for the input's type before embedded and built-in
-    /// schemas.
-    pub const fn get_schemas(&self) -> Option<&DescriptorPool> {
-        self.schemas.as_ref()
-    }
-
     /// Returns the file that accompanies the input; `None` if the format finds the file.
     pub fn get_companion(&self) -> Option<&Path> {
         self.companion.as_deref()
@@ -131,11 +107,6 @@ impl OpenOptions {
     /// Returns the format-specific settings, by name.
     pub const fn get_settings(&self) -> &BTreeMap<String, String> {
         &self.settings
-    }
-
-    /// Returns the Merkle root that the input must have; `None` if no root is required.
-    pub const fn get_root(&self) -> Option<&MerkleRoot> {
-        self.root.as_ref()
     }
 
     /// Returns the equivalent options for reading a message of this type.

@@ -45,14 +45,10 @@ impl ReadOptions {
         ReadOptions::new().descriptor(M::default().descriptor())
     }
 
-    /// Sets the type of the message. Default: unknown.
-    #[must_use]
-    pub fn descriptor(mut self, descriptor: impl Into<Option<MessageDescriptor>>) -> Self {
-        self.descriptor = descriptor.into();
-        self
-    }
-
     crate::options! {
+        /// Sets the type of the message. Default: unknown.
+        optional descriptor, get_descriptor: MessageDescriptor;
+
         /// Sets whether a merge chooses the plain interpretation if it needs the message's type,
         /// but the type is unknown. Default: no. In the plain interpretation, a BYTES chunk is a
         /// bytes or string value, a MESSAGE chunk is not a group, integer keys are plain varints,
@@ -72,11 +68,6 @@ impl ReadOptions {
 
     pub(crate) fn thread_count(&self) -> NonZeroUsize {
         threads::count(self.threads)
-    }
-
-    /// Returns the type of the message; `None` if it is unknown.
-    pub const fn get_descriptor(&self) -> Option<&MessageDescriptor> {
-        self.descriptor.as_ref()
     }
 }
 

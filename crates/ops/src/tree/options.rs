@@ -37,19 +37,10 @@ impl TreeOptions {
         /// Sets whether to also measure the largest list elements and map entries separately, for
         /// [`TreeReport::inside`](super::TreeReport::inside). Default: false.
         const enter_members, get_enter_members: bool;
-    }
 
-    /// Sets progress reporting and cancellation. Default: the progress set when the input was
-    /// opened.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = Some(progress);
-        self
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> Option<&Progress> {
-        self.progress.as_ref()
+        /// Sets progress reporting and cancellation. Default: the progress set when the input was
+        /// opened.
+        optional progress, get_progress: Progress;
     }
 
     /// Returns the path of the part to measure; empty for the whole input.
