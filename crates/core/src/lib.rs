@@ -80,7 +80,6 @@ pub mod formats;
 mod io;
 pub mod merge;
 mod message;
-mod options;
 pub mod path;
 pub mod progress;
 pub mod proto;
@@ -101,6 +100,9 @@ pub use merge::ReadOptions;
 #[doc(hidden)]
 pub use message::canonical;
 pub use message::{ChunkedFile, MergedMessage, MessageReader};
+/// The macro with which all crates define the setters and getters of their options.
+#[doc(hidden)]
+pub use record_file::options;
 /// Re-exports of the crates whose types appear in this crate's signatures, in the versions used
 /// here.
 #[doc(no_inline)]

@@ -111,6 +111,7 @@ mod position;
 mod read_at;
 mod reader;
 mod seek;
+mod setters;
 mod simple;
 mod stored;
 mod threads;

@@ -39,68 +39,34 @@ impl ReaderOptions {
         }
     }
 
-    /// Limits the memory for one chunk of records, in bytes. Neither the stored nor the decoded
-    /// chunk may be larger, nor the list of a simple chunk's records, at 8 bytes per record. The
-    /// lists of a transposed chunk's buffers and states, at 128 bytes each, may have 16 MiB more.
-    /// Default: [`DEFAULT_MAX_CHUNK_MEMORY`]. A larger record in its own chunk can still be
-    /// streamed, or read into the caller's buffer.
-    #[must_use]
-    pub const fn max_chunk_memory(mut self, bytes: u64) -> Self {
-        self.max_chunk_memory = bytes;
-        self
-    }
+    crate::options! {
+        /// Limits the memory for one chunk of records, in bytes. Neither the stored nor the decoded
+        /// chunk may be larger, nor the list of a simple chunk's records, at 8 bytes per record.
+        /// The lists of a transposed chunk's buffers and states, at 128 bytes each, may have 16 MiB
+        /// more. Default: [`DEFAULT_MAX_CHUNK_MEMORY`]. A larger record in its own chunk can still
+        /// be streamed, or read into the caller's buffer.
+        const max_chunk_memory, get_max_chunk_memory: u64;
 
-    /// Limits the decompression window to 2^`log` bytes. Default: [`DEFAULT_MAX_WINDOW_LOG`]. The
-    /// limit doesn't apply to data that is decoded as a whole, which needs no window.
-    #[must_use]
-    pub const fn max_window_log(mut self, log: u32) -> Self {
-        self.max_window_log = log;
-        self
-    }
+        /// Limits the decompression window to 2^`max_window_log` bytes. Default:
+        /// [`DEFAULT_MAX_WINDOW_LOG`]. The limit doesn't apply to data that is decoded as a whole,
+        /// which needs no window.
+        const max_window_log, get_max_window_log: u32;
 
-    /// Sets the stored size, in bytes, above which a [`RecordReader`](crate::RecordReader) decodes a
-    /// chunk while it reads it. Default: [`DEFAULT_STREAM_FROM`]. With [`threads`](Self::threads),
-    /// the reader itself decodes chunks whose stored or decoded size is larger than `bytes`, instead
-    /// of leaving them to threads.
-    #[must_use]
-    pub const fn stream_from(mut self, bytes: u64) -> Self {
-        self.stream_from = bytes;
-        self
-    }
+        /// Sets the stored size, in bytes, above which a [`RecordReader`](crate::RecordReader)
+        /// decodes a chunk while it reads it. Default: [`DEFAULT_STREAM_FROM`]. With
+        /// [`threads`](Self::threads), the reader itself decodes chunks whose stored or decoded
+        /// size is larger than this, instead of leaving them to threads.
+        const stream_from, get_stream_from: u64;
 
-    /// Sets the number of threads that verify and decode chunks. Default: 0, the caller's thread.
-    ///
-    /// A [`RecordReader`](crate::RecordReader) reads ahead one chunk per thread, and holds these
-    /// chunks with their decoded data. It doesn't read ahead chunks of more than
-    /// [`stream_from`](Self::stream_from) bytes. The order of records and errors stays the same. A
-    /// [`RecordFile`](crate::RecordFile) uses the threads in
-    /// [`read_records_into`](crate::RecordFile::read_records_into).
-    #[must_use]
-    pub const fn threads(mut self, threads: u32) -> Self {
-        self.threads = threads;
-        self
-    }
-
-    /// Returns the maximum size of a chunk of records in memory, whether stored or decoded, in
-    /// bytes.
-    pub const fn get_max_chunk_memory(&self) -> u64 {
-        self.max_chunk_memory
-    }
-
-    /// Returns the base-2 logarithm of the maximum decompression window in bytes.
-    pub const fn get_max_window_log(&self) -> u32 {
-        self.max_window_log
-    }
-
-    /// Returns the stored size, in bytes, above which a [`RecordReader`](crate::RecordReader)
-    /// decodes a chunk while it reads it.
-    pub const fn get_stream_from(&self) -> u64 {
-        self.stream_from
-    }
-
-    /// Returns the number of threads that verify and decode chunks.
-    pub const fn get_threads(&self) -> u32 {
-        self.threads
+        /// Sets the number of threads that verify and decode chunks. Default: 0, the caller's
+        /// thread.
+        ///
+        /// A [`RecordReader`](crate::RecordReader) reads ahead one chunk per thread, and holds
+        /// these chunks with their decoded data. It doesn't read ahead chunks of more than
+        /// [`stream_from`](Self::stream_from) bytes. The order of records and errors stays the
+        /// same. A [`RecordFile`](crate::RecordFile) uses the threads in
+        /// [`read_records_into`](crate::RecordFile::read_records_into).
+        const threads, get_threads: u32;
     }
 
     /// Fails if `bytes`, the stored or decoded size of the chunk at `begin`, exceeds the memory

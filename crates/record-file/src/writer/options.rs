@@ -88,11 +88,58 @@ impl WriterOptions {
         }
     }
 
-    /// Sets the compression of chunks. Default: [`DEFAULT_COMPRESSION`].
-    #[must_use]
-    pub const fn compression(mut self, compression: Compression) -> Self {
-        self.compression = compression;
-        self
+    crate::options! {
+        /// Sets the compression of chunks. Default: [`DEFAULT_COMPRESSION`].
+        const compression, get_compression: Compression;
+
+        /// Sets whether records that are protobuf messages are stored field by field, which
+        /// compresses better. Default: false.
+        const transpose, get_transpose: bool;
+
+        /// Sets the approximate size of the separately compressed parts of a transposed chunk, as a
+        /// fraction of the chunk size, from 0 to 1. Default: [`DEFAULT_BUCKET_FRACTION`].
+        ///
+        /// A smaller fraction compresses worse, but a reader that needs only some fields has less
+        /// to decompress.
+        const bucket_fraction, get_bucket_fraction: f64;
+
+        /// Sets the padding before appending: an existing file is padded to a multiple of this
+        /// number of bytes. Maximum: [`LARGEST_PADDING`]. Default: 1, which means no padding.
+        const initial_padding, get_initial_padding: u64;
+
+        /// Sets the padding at the end: when the file is flushed or finished, it is padded to a
+        /// multiple of this number of bytes. Maximum: [`LARGEST_PADDING`]. Default: 1, which means
+        /// no padding.
+        ///
+        /// Files padded to a multiple of 64 KiB can be concatenated.
+        const final_padding, get_final_padding: u64;
+
+        /// Sets the number of threads that encode and compress chunks. Default: 0, the caller's
+        /// thread.
+        ///
+        /// The resulting file doesn't depend on this number. At most one chunk per thread is held
+        /// at a time, with its compressed form. For a chunk of 64 KiB or more that is neither
+        /// compressed nor transposed, a thread only computes the hash; if such a chunk consists of
+        /// one record of at least 1 MiB, a thread copies the record while the previous record is
+        /// written, so only two such records are held.
+        const threads, get_threads: u32;
+
+        /// Sets the maximum size, in bytes, of a record that is copied so that another thread can
+        /// compress or hash it. Default: [`DEFAULT_MAX_COPIED`]. The caller's thread compresses
+        /// larger records without copying them.
+        ///
+        /// This limit has an effect only with [`threads`](Self::threads), and the text form of the
+        /// options doesn't contain it.
+        const max_copied, get_max_copied: u64;
+
+        /// Sets the minimum size, in bytes, of a compressed record in its own chunk that a
+        /// [`seekable`](crate::RecordWriter::seekable) writer streams. A streamed record's
+        /// compressed form isn't held in memory. Default: [`DEFAULT_STREAM_FROM`].
+        ///
+        /// Records that a thread compresses (see [`max_copied`](Self::max_copied)) and records in
+        /// transposed chunks aren't streamed. The bytes of the file don't depend on this size, and
+        /// the text form of the options doesn't contain it.
+        const stream_from, get_stream_from: u64;
     }
 
     /// Returns true if all options for chunks, except the compression, have their default values.
@@ -119,61 +166,11 @@ impl WriterOptions {
         self
     }
 
-    /// Sets whether records that are protobuf messages are stored field by field, which compresses
-    /// better. Default: false.
-    #[must_use]
-    pub const fn transpose(mut self, yes: bool) -> Self {
-        self.transpose = yes;
-        self
-    }
-
-    /// Sets the approximate size of the separately compressed parts of a transposed chunk, as a
-    /// fraction of the chunk size, from 0 to 1. Default: [`DEFAULT_BUCKET_FRACTION`].
-    ///
-    /// A smaller fraction compresses worse, but a reader that needs only some fields has less to
-    /// decompress.
-    #[must_use]
-    pub const fn bucket_fraction(mut self, fraction: f64) -> Self {
-        self.bucket_fraction = fraction;
-        self
-    }
-
     /// Sets both [`initial_padding`](Self::initial_padding) and
     /// [`final_padding`](Self::final_padding).
     #[must_use]
     pub const fn padding(self, bytes: u64) -> Self {
         self.initial_padding(bytes).final_padding(bytes)
-    }
-
-    /// Sets the padding before appending: an existing file is padded to a multiple of `bytes`.
-    /// Maximum: [`LARGEST_PADDING`]. Default: 1, which means no padding.
-    #[must_use]
-    pub const fn initial_padding(mut self, bytes: u64) -> Self {
-        self.initial_padding = bytes;
-        self
-    }
-
-    /// Sets the padding at the end: when the file is flushed or finished, it is padded to a
-    /// multiple of `bytes`. Maximum: [`LARGEST_PADDING`]. Default: 1, which means no padding.
-    ///
-    /// Files padded to a multiple of 64 KiB can be concatenated.
-    #[must_use]
-    pub const fn final_padding(mut self, bytes: u64) -> Self {
-        self.final_padding = bytes;
-        self
-    }
-
-    /// Sets the number of threads that encode and compress chunks. Default: 0, the caller's thread.
-    ///
-    /// The resulting file doesn't depend on this number. At most one chunk per thread is held at a
-    /// time, with its compressed form. For a chunk of 64 KiB or more that is neither compressed nor
-    /// transposed, a thread only computes the hash; if such a chunk consists of one record of at
-    /// least 1 MiB, a thread copies the record while the previous record is written, so only two
-    /// such records are held.
-    #[must_use]
-    pub const fn threads(mut self, threads: u32) -> Self {
-        self.threads = threads;
-        self
     }
 
     /// Sets the metadata of the file. The metadata is written only if the file is new.
@@ -219,84 +216,14 @@ impl WriterOptions {
         size.max(1)
     }
 
-    /// Sets the maximum size, in bytes, of a record that is copied so that another thread can
-    /// compress or hash it. Default: [`DEFAULT_MAX_COPIED`]. The caller's thread compresses larger
-    /// records without copying them.
-    ///
-    /// This limit has an effect only with [`threads`](Self::threads), and the text form of the
-    /// options doesn't contain it.
-    #[must_use]
-    pub const fn max_copied(mut self, bytes: u64) -> Self {
-        self.max_copied = bytes;
-        self
-    }
-
-    /// Sets the minimum size, in bytes, of a compressed record in its own chunk that a
-    /// [`seekable`](crate::RecordWriter::seekable) writer streams. A streamed record's compressed
-    /// form isn't held in memory. Default: [`DEFAULT_STREAM_FROM`].
-    ///
-    /// Records that a thread compresses (see [`max_copied`](Self::max_copied)) and records in
-    /// transposed chunks aren't streamed. The bytes of the file don't depend on this size, and the
-    /// text form of the options doesn't contain it.
-    #[must_use]
-    pub const fn stream_from(mut self, bytes: u64) -> Self {
-        self.stream_from = bytes;
-        self
-    }
-
-    /// Returns the compression of chunks.
-    pub const fn get_compression(&self) -> Compression {
-        self.compression
-    }
-
     /// Returns the total size of the records that share a chunk, in bytes; `None` for the default.
     pub const fn get_chunk_size(&self) -> Option<u64> {
         self.chunk_size
     }
 
-    /// Returns true if records that are protobuf messages are stored field by field.
-    pub const fn get_transpose(&self) -> bool {
-        self.transpose
-    }
-
-    /// Returns the size of the separately compressed parts of a transposed chunk, as a fraction of
-    /// the chunk size.
-    pub const fn get_bucket_fraction(&self) -> f64 {
-        self.bucket_fraction
-    }
-
-    /// Returns the [`initial_padding`](Self::initial_padding): an existing file is padded to a
-    /// multiple of this number of bytes before appending.
-    pub const fn get_initial_padding(&self) -> u64 {
-        self.initial_padding
-    }
-
-    /// Returns the [`final_padding`](Self::final_padding): the file is padded to a multiple of this
-    /// number of bytes when it is flushed or finished.
-    pub const fn get_final_padding(&self) -> u64 {
-        self.final_padding
-    }
-
-    /// Returns the number of threads that encode and compress chunks.
-    pub const fn get_threads(&self) -> u32 {
-        self.threads
-    }
-
     /// Returns the serialized metadata of the file, or `None` if there is no metadata.
     pub fn get_metadata(&self) -> Option<&[u8]> {
         self.metadata.as_deref()
-    }
-
-    /// Returns the maximum size, in bytes, of a record that is copied so that another thread can
-    /// compress or hash it.
-    pub const fn get_max_copied(&self) -> u64 {
-        self.max_copied
-    }
-
-    /// Returns the minimum size, in bytes, of a compressed record in its own chunk that a
-    /// [`seekable`](crate::RecordWriter::seekable) writer streams.
-    pub const fn get_stream_from(&self) -> u64 {
-        self.stream_from
     }
 
     pub(crate) fn effective_chunk_size(&self) -> u64 {

@@ -21,7 +21,7 @@
 /// }
 ///
 /// impl CopyOptions {
-///     proto_splitter_core::options! {
+///     record_file::options! {
 ///         /// Sets whether to replace an existing file. Default: false.
 ///         const force, get_force: bool;
 ///         /// Sets the number of threads. Default: the number of cores.
