@@ -60,18 +60,12 @@ impl NameOptions {
         self
     }
 
-    /// Sets whether external files that the input refers to may be missing. Default: false.
-    #[must_use]
-    pub const fn allow_missing_files(mut self, allow: bool) -> Self {
-        self.allow_missing_files = allow;
-        self
-    }
+    proto_splitter::record_file::options! {
+        /// Sets whether external files that the input refers to may be missing. Default: false.
+        const allow_missing_files, get_allow_missing_files: bool;
 
-    /// Sets progress reporting and cancellation. Default: none.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
+        /// Sets progress reporting and cancellation. Default: none.
+        ref progress, get_progress: Progress;
     }
 
     pub(crate) fn schema(&self) -> SchemaArgs {
@@ -96,16 +90,6 @@ impl NameOptions {
     /// Returns the compiled schema that defines the message's type, if it was set.
     pub fn get_descriptor_set(&self) -> Option<&[u8]> {
         self.descriptor_set.as_deref()
-    }
-
-    /// Returns whether external files that the input refers to may be missing.
-    pub const fn get_allow_missing_files(&self) -> bool {
-        self.allow_missing_files
-    }
-
-    /// Returns the listener for progress and cancellation.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
     }
 }
 
@@ -283,44 +267,18 @@ impl NamedTreeOptions {
         }
     }
 
-    /// Sets the maximum depth of listed fields below the root. Default: `None`, which means
-    /// unlimited.
-    #[must_use]
-    pub const fn depth(mut self, levels: Option<usize>) -> Self {
-        self.depth = levels;
-        self
-    }
+    proto_splitter::record_file::options! {
+        /// Sets the maximum depth of listed fields below the root. Default: `None`, which means
+        /// unlimited.
+        const depth, get_depth: Option<usize>;
 
-    /// Sets the maximum number of elements to list for each repeated field, and of fields to list
-    /// for each message. Default: 10 in a report, 5,000 on a page.
-    #[must_use]
-    pub const fn top(mut self, count: Option<usize>) -> Self {
-        self.top = count;
-        self
-    }
+        /// Sets the maximum number of elements to list for each repeated field, and of fields to
+        /// list for each message. Default: 10 in a report, 5,000 on a page.
+        const top, get_top: Option<usize>;
 
-    /// Sets the minimum size of listed parts, in bytes. Default: 1% of the total size in a report; 0
-    /// on a page, or if [`top`](Self::top) is set.
-    #[must_use]
-    pub const fn min_size(mut self, bytes: Option<u64>) -> Self {
-        self.min_size = bytes;
-        self
-    }
-
-    /// Returns the maximum depth of listed fields below the root; `None` if unlimited.
-    pub const fn get_depth(&self) -> Option<usize> {
-        self.depth
-    }
-
-    /// Returns the maximum number of elements to list for each repeated field, and of fields to
-    /// list for each message; `None` for the default.
-    pub const fn get_top(&self) -> Option<usize> {
-        self.top
-    }
-
-    /// Returns the minimum size of listed parts, in bytes; `None` for the default.
-    pub const fn get_min_size(&self) -> Option<u64> {
-        self.min_size
+        /// Sets the minimum size of listed parts, in bytes. Default: 1% of the total size in a
+        /// report; 0 on a page, or if [`top`](Self::top) is set.
+        const min_size, get_min_size: Option<u64>;
     }
 
     fn asked(&self) -> AskedLimits {

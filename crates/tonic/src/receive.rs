@@ -70,22 +70,14 @@ impl Receive {
 
         /// Sets whether [`file`](Self::file) may replace an existing file. Default: false.
         const force, get_force: bool;
-    }
 
-    /// Sets the maximum time to wait for the next frame; `None` disables the limit. Default:
-    /// [`DEFAULT_IDLE_TIMEOUT`].
-    #[must_use]
-    pub fn idle_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.idle_timeout = timeout.into();
-        self
-    }
+        /// Sets the maximum time to wait for the next frame; `None` disables the limit. Default:
+        /// [`DEFAULT_IDLE_TIMEOUT`].
+        into idle_timeout, get_idle_timeout: Option<Duration>;
 
-    /// Sets the maximum duration of a whole transfer; `None` disables the limit. The deadline of
-    /// the call also applies. Default: `None`.
-    #[must_use]
-    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.timeout = timeout.into();
-        self
+        /// Sets the maximum duration of a whole transfer; `None` disables the limit. The deadline
+        /// of the call also applies. Default: `None`.
+        into timeout, get_timeout: Option<Duration>;
     }
 
     /// Sets the folder for the temporary file that holds the chunks if they aren't kept in memory.
