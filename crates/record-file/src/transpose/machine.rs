@@ -50,13 +50,13 @@ impl<'a> Machine<'a> {
         let total = data.len();
         let compression = crate::simple::compression_kind(data.first(), begin)?;
         data = &data[1..];
-        let bad = |what: &'static str| move || Error::corrupt(begin, what);
+        let bad = |what: &'static str| Error::corrupt(begin, what);
         let header_len = varint::take(&mut data)
-            .ok_or_else(bad("transposed chunk lacks the length of its header"))?;
+            .ok_or_else(|| bad("transposed chunk lacks the length of its header"))?;
         let (mut stored, mut rest) = usize::try_from(header_len)
             .ok()
             .and_then(|len| data.split_at_checked(len))
-            .ok_or_else(bad("transposed chunk: header longer than the chunk"))?;
+            .ok_or_else(|| bad("transposed chunk: header longer than the chunk"))?;
         let decompressed;
         let header = if compression == CompressionKind::None {
             stored
@@ -81,7 +81,7 @@ impl<'a> Machine<'a> {
             let (mut stored, after) = usize::try_from(len)
                 .ok()
                 .and_then(|len| rest.split_at_checked(len))
-                .ok_or_else(bad("transposed chunk: bucket longer than the chunk"))?;
+                .ok_or_else(|| bad("transposed chunk: bucket longer than the chunk"))?;
             rest = after;
             let size = if compression == CompressionKind::None {
                 len
@@ -100,22 +100,13 @@ impl<'a> Machine<'a> {
         if usize::try_from(first).is_ok_and(|first| first >= states.len())
             && !(states.is_empty() && first == 0)
         {
-            return Err(Error::corrupt(
-                begin,
-                "transposed chunk: first state out of range",
-            ));
+            return Err(bad("transposed chunk: first state out of range"));
         }
         if !header.rest.is_empty() {
-            return Err(Error::corrupt(
-                begin,
-                "transposed chunk: bytes after the header",
-            ));
+            return Err(bad("transposed chunk: bytes after the header"));
         }
         if has_implicit_loop(&states) {
-            return Err(Error::corrupt(
-                begin,
-                "transposed chunk: states form an infinite loop",
-            ));
+            return Err(bad("transposed chunk: states form an infinite loop"));
         }
         skip_no_ops(&mut states);
         Ok(Machine {
@@ -281,6 +272,7 @@ fn place_buffers(
     num_buffers: usize,
 ) -> Result<Vec<BufferPlace>> {
     let begin = header.begin;
+    let bad = |what: &'static str| Error::corrupt(begin, what);
     let mut buffers = header.list(num_buffers)?;
     let mut bucket = 0;
     let mut used = 0;
@@ -295,10 +287,7 @@ fn place_buffers(
             .get(bucket)
             .is_some_and(|bucket| len <= bucket.size - used);
         if !fits {
-            return Err(Error::corrupt(
-                begin,
-                "transposed chunk: a buffer doesn't fit in its bucket",
-            ));
+            return Err(bad("transposed chunk: a buffer doesn't fit in its bucket"));
         }
         let place = usize::try_from(used).ok().zip(usize::try_from(len).ok());
         let (start, in_memory) =
@@ -316,10 +305,7 @@ fn place_buffers(
     }
     let filled = buckets.is_empty() || bucket + 1 == buckets.len() && full(bucket, used);
     if !filled {
-        return Err(Error::corrupt(
-            begin,
-            "transposed chunk: buffers don't fill the buckets",
-        ));
+        return Err(bad("transposed chunk: buffers don't fill the buckets"));
     }
     Ok(buffers)
 }

@@ -46,7 +46,7 @@ pub(crate) struct State {
 
 pub(super) fn parse_states(header: &mut Header<'_>, num_buffers: usize) -> Result<Vec<State>> {
     let begin = header.begin;
-    let bad = |what: &'static str| move || Error::corrupt(begin, what);
+    let bad = |what: &'static str| Error::corrupt(begin, what);
     let count = header.count("number of states")?;
     let mut tags = header.list(count)?;
     for _ in 0..count {
@@ -61,7 +61,7 @@ pub(super) fn parse_states(header: &mut Header<'_>, num_buffers: usize) -> Resul
     let (mut kinds, rest) = header
         .rest
         .split_at_checked(varints)
-        .ok_or_else(bad("transposed chunk: kinds of varints missing"))?;
+        .ok_or_else(|| bad("transposed chunk: kinds of varints missing"))?;
     header.rest = rest;
     let mut states = header.list(count)?;
     for (&tag, &next) in tags.iter().zip(&next) {
@@ -70,10 +70,7 @@ pub(super) fn parse_states(header: &mut Header<'_>, num_buffers: usize) -> Resul
             if usize::try_from(buffer).is_ok_and(|buffer| buffer < num_buffers) {
                 Ok(buffer)
             } else {
-                Err(Error::corrupt(
-                    begin,
-                    "transposed chunk: buffer out of range",
-                ))
+                Err(bad("transposed chunk: buffer out of range"))
             }
         };
         let mut shown = tag;
@@ -84,17 +81,12 @@ pub(super) fn parse_states(header: &mut Header<'_>, num_buffers: usize) -> Resul
             },
             tag::START_OF_SUBMESSAGE => Emit::SubmessageStart,
             tag::START_OF_MESSAGE => Emit::MessageStart,
-            4..8 => {
-                return Err(Error::corrupt(
-                    begin,
-                    "transposed chunk: unknown kind of state",
-                ));
-            }
+            4..8 => return Err(bad("transposed chunk: unknown kind of state")),
             _ => match tag & 7 {
                 wire::VARINT => {
                     let (&kind, rest) = kinds
                         .split_first()
-                        .ok_or_else(bad("transposed chunk: kinds of varints missing"))?;
+                        .ok_or_else(|| bad("transposed chunk: kinds of varints missing"))?;
                     kinds = rest;
                     match kind {
                         0..=LAST_BUFFERED => Emit::Varint {
@@ -102,12 +94,7 @@ pub(super) fn parse_states(header: &mut Header<'_>, num_buffers: usize) -> Resul
                             len: kind + 1,
                         },
                         INLINE..=LAST_INLINE => Emit::Inline(kind - INLINE),
-                        _ => {
-                            return Err(Error::corrupt(
-                                begin,
-                                "transposed chunk: unknown kind of varint",
-                            ));
-                        }
+                        _ => return Err(bad("transposed chunk: unknown kind of varint")),
                     }
                 }
                 wire::FIXED32 => Emit::Fixed32 {
@@ -125,7 +112,7 @@ pub(super) fn parse_states(header: &mut Header<'_>, num_buffers: usize) -> Resul
                     shown = tag - wire::SUBMESSAGE + wire::LENGTH_DELIMITED;
                     Emit::SubmessageEnd
                 }
-                _ => return Err(Error::corrupt(begin, "transposed chunk: invalid tag")),
+                _ => return Err(bad("transposed chunk: invalid tag")),
             },
         };
         let (tag, tag_len) = encode_tag(shown);
@@ -133,10 +120,7 @@ pub(super) fn parse_states(header: &mut Header<'_>, num_buffers: usize) -> Resul
         let implicit = next >= total;
         let next = if implicit { next - total } else { next };
         if next >= total {
-            return Err(Error::corrupt(
-                begin,
-                "transposed chunk: next state out of range",
-            ));
+            return Err(bad("transposed chunk: next state out of range"));
         }
         states.push(State {
             emit,
