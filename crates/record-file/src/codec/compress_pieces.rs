@@ -1,7 +1,6 @@
 //! Compression of data in pieces, each of which is freed once it is compressed.
 use super::compressor::Compressor;
-use super::encode::{Encoders, MAX_SNAPPY, too_large_for_snappy};
-use super::snappy;
+use super::encode::{Encoders, push_sizes};
 use super::step::SNAPPY_FRAGMENT;
 use crate::block_pool::{BlockPool, Piece, PieceQueue};
 use crate::compression::Compression;
@@ -29,8 +28,9 @@ enum By {
     /// A compressor, and the most recent piece. This piece is held back, since the compressor must
     /// know if the piece is the last one.
     Zstd(Compressor, Option<Piece>),
-    Brotli(Compressor, Vec<u8>),
-    Snappy(Box<snappy::Encoder>, Vec<u8>),
+    /// Another compressor, and the bytes for its next call. A full fragment is held back until more
+    /// bytes arrive, so that some bytes remain for the end of the stream.
+    Fragments(Compressor, Vec<u8>),
     Nothing,
 }
 
@@ -46,24 +46,16 @@ impl Encoders {
     ) -> Result<PieceEncoder<'a>> {
         let by = match compression {
             Compression::None => By::Nothing,
-            Compression::Snappy { .. } if size > MAX_SNAPPY => {
-                return Err(too_large_for_snappy(size));
-            }
-            Compression::Snappy { .. } => By::Snappy(self.take_snappy()?, self.take_fragment()),
-            Compression::Brotli { .. } => {
-                By::Brotli(self.compressor(compression, size)?, self.take_fragment())
-            }
             Compression::Zstd { .. } => By::Zstd(self.compressor(compression, size)?, None),
+            Compression::Brotli { .. } | Compression::Snappy { .. } => {
+                By::Fragments(self.compressor(compression, size)?, self.take_fragment())
+            }
         };
-        let mut prefix = Vec::with_capacity(2 * varint::MAX_LEN);
         if !matches!(by, By::Nothing) {
-            varint::push(&mut prefix, size);
+            let mut sizes = Vec::with_capacity(2 * varint::MAX_LEN);
+            push_sizes(compression, size, &mut sizes);
+            out.append(&sizes, blocks);
         }
-        if matches!(by, By::Snappy(..)) {
-            // A snappy stream itself also begins with the size.
-            varint::push(&mut prefix, size);
-        }
-        out.append(&prefix, blocks);
         Ok(PieceEncoder {
             encoders: self,
             out,
@@ -77,24 +69,24 @@ impl PieceEncoder<'_> {
     /// Compresses the next piece.
     pub(crate) fn add(&mut self, piece: Piece) -> Result<()> {
         match &mut self.by {
-            By::Nothing => self.out.push(piece),
+            By::Nothing => self.out.add(piece, self.blocks),
             By::Zstd(stream, waiting) => {
                 if let Some(piece) = waiting.replace(piece) {
-                    run(stream, piece.as_slice(), self.out, self.blocks, false)?;
+                    stream.run_to_pieces(piece.as_slice(), self.out, self.blocks, false)?;
                     self.blocks.give(piece.into_block());
                 }
             }
-            By::Brotli(stream, fragment) => {
-                fill(fragment, piece.as_slice(), |fragment| {
-                    run(stream, fragment, self.out, self.blocks, false)
-                })?;
-                self.blocks.give(piece.into_block());
-            }
-            By::Snappy(snappy, fragment) => {
-                fill(fragment, piece.as_slice(), |fragment| {
-                    self.out.append(snappy.compress(fragment)?, self.blocks);
-                    Ok(())
-                })?;
+            By::Fragments(stream, fragment) => {
+                let mut bytes = piece.as_slice();
+                while !bytes.is_empty() {
+                    if fragment.len() == FRAGMENT {
+                        stream.run_to_pieces(fragment, self.out, self.blocks, false)?;
+                        fragment.clear();
+                    }
+                    let (now, later) = bytes.split_at(bytes.len().min(FRAGMENT - fragment.len()));
+                    fragment.extend_from_slice(now);
+                    bytes = later;
+                }
                 self.blocks.give(piece.into_block());
             }
         }
@@ -113,57 +105,18 @@ impl PieceEncoder<'_> {
             By::Nothing => {}
             By::Zstd(mut stream, last) => {
                 let bytes = last.as_ref().map_or(&[][..], Piece::as_slice);
-                run(&mut stream, bytes, out, blocks, true)?;
+                stream.run_to_pieces(bytes, out, blocks, true)?;
                 if let Some(last) = last {
                     blocks.give(last.into_block());
                 }
                 encoders.keep(stream);
             }
-            By::Brotli(mut stream, fragment) => {
-                run(&mut stream, &fragment, out, blocks, true)?;
-                encoders.keep_fragment(fragment);
-            }
-            By::Snappy(mut snappy, fragment) => {
-                out.append(snappy.compress(&fragment)?, blocks);
-                encoders.keep_snappy(snappy);
+            By::Fragments(mut stream, fragment) => {
+                stream.run_to_pieces(&fragment, out, blocks, true)?;
+                encoders.keep(stream);
                 encoders.keep_fragment(fragment);
             }
         }
         Ok(())
-    }
-}
-
-/// Appends `bytes` to `fragment`, and calls `full` with each full fragment. A full fragment is kept
-/// until more bytes arrive, so that some bytes remain for the end of the stream.
-fn fill(
-    fragment: &mut Vec<u8>,
-    mut bytes: &[u8],
-    mut full: impl FnMut(&[u8]) -> Result<()>,
-) -> Result<()> {
-    while !bytes.is_empty() {
-        if fragment.len() == FRAGMENT {
-            full(fragment)?;
-            fragment.clear();
-        }
-        let (now, later) = bytes.split_at(bytes.len().min(FRAGMENT - fragment.len()));
-        fragment.extend_from_slice(now);
-        bytes = later;
-    }
-    Ok(())
-}
-
-fn run(
-    stream: &mut Compressor,
-    mut input: &[u8],
-    out: &mut PieceQueue,
-    blocks: &mut BlockPool,
-    end: bool,
-) -> Result<()> {
-    loop {
-        let (written, done) = stream.step(&mut input, out.room(1, blocks), end)?;
-        out.filled(written);
-        if done {
-            return Ok(());
-        }
     }
 }

@@ -1,41 +1,21 @@
-//! The compressors that support streams: zstd and brotli.
+//! The compressors for streams.
 use super::step::{Each, STEP};
-use super::{brotli, zstd};
-use crate::compression::Compression;
-use crate::error::{Error, Result};
+use super::{brotli, snappy, zstd};
+use crate::block_pool::{BlockPool, PieceQueue};
+use crate::error::Result;
 
 /// A compressor for one stream.
 pub(super) enum Compressor {
     Zstd(zstd::Encoder),
     Brotli(brotli::Encoder),
+    Snappy(Box<snappy::Encoder>),
 }
 
 impl Compressor {
-    /// Creates a compressor for a stream of `size` bytes, reusing the zstd context of an earlier
-    /// stream. `compression` must be a codec that supports streams.
-    pub(super) fn new(
-        compression: &Compression,
-        size: u64,
-        before: Option<zstd::Encoder>,
-    ) -> Result<Self> {
-        match *compression {
-            Compression::Zstd { level, window_log } => {
-                zstd::Encoder::new(level, window_log, size, before).map(Compressor::Zstd)
-            }
-            Compression::Brotli { level, window_log } => {
-                brotli::Encoder::new(level, window_log, size).map(Compressor::Brotli)
-            }
-            Compression::None | Compression::Snappy { .. } => Err(Error::config(format!(
-                "{} can't compress a stream",
-                compression.kind()
-            ))),
-        }
-    }
-
     /// Compresses `input`, appending to `out`; `end` means that no input follows.
     ///
-    /// The output depends neither on how the input is divided (except at brotli's levels 0 and 1)
-    /// nor on the room in `out`.
+    /// The output doesn't depend on the room in `out`. How the input is divided matters only to
+    /// snappy, which compresses each call's input independently, and to brotli's levels 0 and 1.
     pub(super) fn run(
         &mut self,
         input: &[u8],
@@ -46,21 +26,36 @@ impl Compressor {
         match self {
             Compressor::Zstd(encoder) => encoder.run(input, out, end, each),
             Compressor::Brotli(encoder) => run_brotli(encoder, input, out, end, each),
+            Compressor::Snappy(encoder) => {
+                out.extend_from_slice(encoder.compress(input)?);
+                each(out)
+            }
         }
     }
 
-    /// Compresses as much of `input` as `out` has room for. Returns the number of bytes written,
-    /// and true if all of `input` is compressed. If `end` is set, no input follows, and true also
-    /// means that the stream is complete.
-    pub(super) fn step(
+    /// Compresses like [`run`](Self::run), but appends to pieces.
+    pub(super) fn run_to_pieces(
         &mut self,
-        input: &mut &[u8],
-        out: &mut [u8],
+        mut input: &[u8],
+        out: &mut PieceQueue,
+        blocks: &mut BlockPool,
         end: bool,
-    ) -> Result<(usize, bool)> {
-        match self {
-            Compressor::Zstd(encoder) => encoder.step(input, out, end),
-            Compressor::Brotli(encoder) => encoder.step(input, out, end),
+    ) -> Result<()> {
+        loop {
+            let (written, done) = match self {
+                Compressor::Zstd(encoder) => encoder.step(&mut input, out.room(1, blocks), end)?,
+                Compressor::Brotli(encoder) => {
+                    encoder.step(&mut input, out.room(1, blocks), end)?
+                }
+                Compressor::Snappy(encoder) => {
+                    out.append(encoder.compress(input)?, blocks);
+                    return Ok(());
+                }
+            };
+            out.filled(written);
+            if done {
+                return Ok(());
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Compression of whole buffers and of streams.
 use super::compressor::Compressor;
 use super::step::{Each, SNAPPY_FRAGMENT};
-use super::{snappy, zstd};
+use super::{brotli, snappy, zstd};
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
@@ -14,7 +14,7 @@ const TURN: usize = 128 << 10;
 /// other effect.
 const BROTLI_FRAGMENT: usize = 1 << 20;
 /// Snappy's own limit on the size of a stream, in bytes.
-pub(super) const MAX_SNAPPY: u64 = u32::MAX as u64;
+const MAX_SNAPPY: u64 = u32::MAX as u64;
 
 /// Compressors that are reused from one chunk to the next.
 #[derive(Default)]
@@ -78,30 +78,20 @@ impl Encoders {
         size: u64,
         out: &mut Vec<u8>,
     ) -> Result<StreamEncoder> {
-        varint::push(out, size);
-        if !matches!(compression, Compression::Snappy { .. }) {
-            let fragment = match compression {
-                Compression::Brotli { level: 0 | 1, .. } => Some(BROTLI_FRAGMENT),
-                _ => None,
-            };
-            return Ok(StreamEncoder::new(
-                By::Stream(self.compressor(compression, size)?),
-                fragment,
-                self.take_fragment(),
-                size,
-            ));
-        }
-        if size > MAX_SNAPPY {
-            return Err(too_large_for_snappy(size));
-        }
-        // A snappy stream itself also begins with the size.
-        varint::push(out, size);
-        Ok(StreamEncoder::new(
-            By::Snappy(self.take_snappy()?),
-            Some(SNAPPY_FRAGMENT),
-            self.take_fragment(),
-            size,
-        ))
+        let compressor = self.compressor(compression, size)?;
+        push_sizes(compression, size, out);
+        let fragment = match compression {
+            Compression::Brotli { level: 0 | 1, .. } => Some(BROTLI_FRAGMENT),
+            Compression::Snappy { .. } => Some(SNAPPY_FRAGMENT),
+            _ => None,
+        };
+        let fragment_size = fragment.unwrap_or(0);
+        Ok(StreamEncoder {
+            compressor,
+            fragment,
+            held: self.take_fragment(),
+            most_held: usize::try_from(size).map_or(fragment_size, |size| size.min(fragment_size)),
+        })
     }
 
     /// Ends a stream after all of its input was compressed.
@@ -111,42 +101,48 @@ impl Encoders {
         out: &mut Vec<u8>,
         each: &mut Each<'_>,
     ) -> Result<()> {
-        stream.by.run(&stream.held, out, true, each)?;
+        stream.compressor.run(&stream.held, out, true, each)?;
         self.keep_fragment(stream.held);
-        match stream.by {
-            By::Stream(compressor) => self.keep(compressor),
-            By::Snappy(snappy) => self.keep_snappy(snappy),
-        }
+        self.keep(stream.compressor);
         Ok(())
     }
 
-    /// Returns a compressor for a stream of `size` bytes; the kind in `compression` must support
-    /// streams.
+    /// Returns a compressor for a stream of `size` bytes, reusing one that was
+    /// [kept](Self::keep). `compression` must not be `None`.
     pub(super) fn compressor(
         &mut self,
         compression: &Compression,
         size: u64,
     ) -> Result<Compressor> {
-        Compressor::new(compression, size, self.zstd.take())
+        match *compression {
+            Compression::Zstd { level, window_log } => {
+                zstd::Encoder::new(level, window_log, size, self.zstd.take()).map(Compressor::Zstd)
+            }
+            Compression::Brotli { level, window_log } => {
+                brotli::Encoder::new(level, window_log, size).map(Compressor::Brotli)
+            }
+            Compression::Snappy { .. } if size > MAX_SNAPPY => Err(Error::plain(
+                ErrorKind::LimitExceeded,
+                format!("snappy compresses at most {MAX_SNAPPY} bytes at once, not {size}"),
+            )),
+            Compression::Snappy { .. } => Ok(Compressor::Snappy(match self.snappy.take() {
+                Some(encoder) => encoder,
+                None => Box::new(snappy::Encoder::new()?),
+            })),
+            Compression::None => Err(Error::config(format!(
+                "{} can't compress a stream",
+                compression.kind()
+            ))),
+        }
     }
 
-    /// Keeps a zstd compressor for the next stream, and drops a brotli compressor.
+    /// Keeps a compressor for the next stream, except brotli's, which can't be reused.
     pub(super) fn keep(&mut self, compressor: Compressor) {
         match compressor {
             Compressor::Zstd(encoder) => self.zstd = Some(encoder),
             Compressor::Brotli(_) => {}
+            Compressor::Snappy(encoder) => self.snappy = Some(encoder),
         }
-    }
-
-    pub(super) fn take_snappy(&mut self) -> Result<Box<snappy::Encoder>> {
-        match self.snappy.take() {
-            Some(encoder) => Ok(encoder),
-            None => snappy::Encoder::new().map(Box::new),
-        }
-    }
-
-    pub(super) fn keep_snappy(&mut self, snappy: Box<snappy::Encoder>) {
-        self.snappy = Some(snappy);
     }
 
     /// Returns an empty buffer, in which the bytes for one call of a compressor are collected.
@@ -170,7 +166,7 @@ impl std::fmt::Debug for Encoders {
 /// An encoder for one compressed stream, which accepts input piece by piece. The output doesn't
 /// depend on how the input is divided.
 pub(crate) struct StreamEncoder {
-    by: By,
+    compressor: Compressor,
     /// Number of bytes to compress at once, for compressors whose output depends on this number;
     /// otherwise `None`. Input is held until this number of bytes has arrived.
     fragment: Option<usize>,
@@ -179,22 +175,7 @@ pub(crate) struct StreamEncoder {
     most_held: usize,
 }
 
-enum By {
-    Stream(Compressor),
-    Snappy(Box<snappy::Encoder>),
-}
-
 impl StreamEncoder {
-    fn new(by: By, fragment: Option<usize>, held: Vec<u8>, size: u64) -> Self {
-        let fragment_size = fragment.unwrap_or(0);
-        StreamEncoder {
-            by,
-            fragment,
-            held,
-            most_held: usize::try_from(size).map_or(fragment_size, |size| size.min(fragment_size)),
-        }
-    }
-
     /// Compresses `input`, appending to `out`.
     pub(crate) fn run(
         &mut self,
@@ -207,7 +188,7 @@ impl StreamEncoder {
             let (now, later) = input.split_at(input.len().min(size - self.held.len()));
             input = later;
             if self.fragment.is_none() || now.len() == size {
-                self.by.run(now, out, false, each)?;
+                self.compressor.run(now, out, false, each)?;
             } else {
                 // All memory is allocated at once, since doubling could allocate up to twice as
                 // much.
@@ -217,7 +198,7 @@ impl StreamEncoder {
                 if self.held.len() < size {
                     return Ok(());
                 }
-                self.by.run(&self.held, out, false, each)?;
+                self.compressor.run(&self.held, out, false, each)?;
                 self.held.clear();
             }
         }
@@ -225,27 +206,11 @@ impl StreamEncoder {
     }
 }
 
-impl By {
-    fn run(
-        &mut self,
-        input: &[u8],
-        out: &mut Vec<u8>,
-        end: bool,
-        each: &mut Each<'_>,
-    ) -> Result<()> {
-        match self {
-            By::Stream(compressor) => compressor.run(input, out, end, each),
-            By::Snappy(snappy) => {
-                out.extend_from_slice(snappy.compress(input)?);
-                each(out)
-            }
-        }
+/// Appends the size of the uncompressed data, which precedes each stream.
+pub(super) fn push_sizes(compression: &Compression, size: u64, out: &mut Vec<u8>) {
+    varint::push(out, size);
+    if matches!(compression, Compression::Snappy { .. }) {
+        // A snappy stream itself also begins with the size.
+        varint::push(out, size);
     }
-}
-
-pub(super) fn too_large_for_snappy(size: u64) -> Error {
-    Error::plain(
-        ErrorKind::LimitExceeded,
-        format!("snappy compresses at most {MAX_SNAPPY} bytes at once, not {size}"),
-    )
 }

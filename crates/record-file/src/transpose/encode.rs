@@ -77,18 +77,13 @@ impl ChunkEncoder {
             compression,
             bucket_size,
         } = storage;
+        let bucket_size = match compression {
+            Compression::None => u64::MAX,
+            _ => bucket_size.max(1),
+        };
         for group in self.columns.groups(&order) {
             let sizes: Vec<_> = group.iter().map(|&id| self.columns.len(id)).collect();
-            if *compression == Compression::None {
-                buckets.push(sizes.iter().sum());
-                for id in group {
-                    self.columns
-                        .take(id)
-                        .for_each(|piece| out.add(piece, blocks));
-                }
-                continue;
-            }
-            for range in split_into_buckets(&sizes, bucket_size.max(1)) {
+            for range in split_into_buckets(&sizes, bucket_size) {
                 let size = sizes.get(range.clone()).unwrap_or_default().iter().sum();
                 let begin = out.len();
                 let mut bucket = encoders.compress_pieces(compression, size, &mut out, blocks)?;
@@ -107,10 +102,6 @@ impl ChunkEncoder {
         encoders.compress(compression, &[&header], &mut stored)?;
         varint::push(front, stored.len() as u64);
         front.append(&mut stored);
-        if *compression == Compression::None {
-            transitions.drain().for_each(|piece| out.add(piece, blocks));
-            return Ok(out);
-        }
         let size = transitions.len();
         let mut stream = encoders.compress_pieces(compression, size, &mut out, blocks)?;
         for piece in transitions.drain() {
