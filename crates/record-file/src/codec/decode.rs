@@ -1,7 +1,7 @@
 //! Decompression of streams whose decompressed sizes are claimed by the file. Decoding stops at the
 //! claimed size, and a stream that decodes to less is an error.
 use super::step::{bad_stream, no_memory, size_differs};
-use super::stream::{GROWTH, StreamDecoder};
+use super::stream::{Codec, GROWTH, StreamDecoder};
 use super::{Memory, TRUSTED_SIZE, snappy, zstd};
 use crate::compression::CompressionKind;
 use crate::error::{Error, Result};
@@ -49,7 +49,7 @@ impl Decoders {
             CompressionKind::Zstd => {
                 zstd::check_single(stream)?;
                 let size = out.len() as u64;
-                let written = self.zstd()?.decompress(stream, out)?;
+                let written = self.zstd()?.decompress(stream, out, size)?;
                 if written as u64 == size {
                     Ok(())
                 } else {
@@ -108,7 +108,7 @@ impl Decoders {
                 out.clear();
                 reserve(&mut out, len)?;
                 // A Vec is filled up to its capacity, which may exceed the requested capacity.
-                self.zstd()?.decompress_to(stream, &mut out, size)?;
+                self.zstd()?.decompress(stream, &mut out, size)?;
                 if out.len() == len {
                     Ok(out)
                 } else {
@@ -181,7 +181,7 @@ impl Decoders {
     /// Keeps a stream's decoder for the next stream, if it is a zstd decoder of at most
     /// [`KEPT_CONTEXT`] bytes.
     pub(crate) fn give_back(&mut self, stream: StreamDecoder) {
-        if let StreamDecoder::Zstd { decoder, .. } = stream
+        if let Codec::Zstd(decoder) = stream.codec
             && decoder.memory() <= KEPT_CONTEXT
         {
             self.zstd = Some(decoder);

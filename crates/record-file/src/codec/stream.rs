@@ -10,44 +10,44 @@ pub(super) const GROWTH: usize = 1 << 20;
 const FILL_STEP: usize = 256 << 10;
 
 /// A decoder for one compressed stream, which accepts input piece by piece.
-pub(crate) enum StreamDecoder {
-    Zstd {
-        decoder: zstd::Decoder,
-        ended: bool,
-    },
+pub(crate) struct StreamDecoder {
+    pub(super) codec: Codec,
+    ended: bool,
+}
+
+pub(super) enum Codec {
+    Zstd(zstd::Decoder),
     // The window is checked once the first two bytes of the stream have arrived.
     Brotli {
         decoder: brotli::Decoder,
-        ended: bool,
         start: Vec<u8>,
         max_window_log: u32,
     },
-    Snappy {
-        decoder: snappy::Decoder,
-        ended: bool,
-    },
+    Snappy(snappy::Decoder),
 }
 
 impl StreamDecoder {
     /// Creates a decoder that allows windows of up to 2^`max_window_log` bytes, or 64 KiB for
     /// snappy.
     pub(crate) fn new(kind: CompressionKind, max_window_log: u32) -> Result<Self> {
-        match kind {
-            CompressionKind::Zstd => Self::with_zstd(None, max_window_log),
-            CompressionKind::Brotli => Ok(StreamDecoder::Brotli {
+        let codec = match kind {
+            CompressionKind::Zstd => return Self::with_zstd(None, max_window_log),
+            CompressionKind::Brotli => Codec::Brotli {
                 decoder: brotli::Decoder::new()?,
-                ended: false,
                 start: Vec::new(),
                 max_window_log,
-            }),
-            CompressionKind::Snappy => Ok(StreamDecoder::Snappy {
-                decoder: snappy::Decoder::new()?,
-                ended: false,
-            }),
-            CompressionKind::None => Err(Error::config(format!(
-                "{kind} can't be decompressed as a stream"
-            ))),
-        }
+            },
+            CompressionKind::Snappy => Codec::Snappy(snappy::Decoder::new()?),
+            CompressionKind::None => {
+                return Err(Error::config(format!(
+                    "{kind} can't be decompressed as a stream"
+                )));
+            }
+        };
+        Ok(StreamDecoder {
+            codec,
+            ended: false,
+        })
     }
 
     /// Creates a zstd decoder, reusing the context of an earlier stream.
@@ -57,8 +57,8 @@ impl StreamDecoder {
             None => zstd::Decoder::new()?,
         };
         decoder.begin(max_window_log)?;
-        Ok(StreamDecoder::Zstd {
-            decoder,
+        Ok(StreamDecoder {
+            codec: Codec::Zstd(decoder),
             ended: false,
         })
     }
@@ -70,7 +70,7 @@ impl StreamDecoder {
         // If the room in `out` is used up, more output may follow without more input.
         let mut more = false;
         while read < input.len() || more {
-            if self.ended() || out.len() == most {
+            if self.ended || out.len() == most {
                 read += self.finish_step(&input[read..], size)?;
                 if read < input.len() {
                     return Err(bad_stream("bytes after the compressed stream"));
@@ -85,13 +85,13 @@ impl StreamDecoder {
             }
             let before = out.len();
             let room = (out.capacity() - before).min(most - before);
-            let progress = match self {
-                StreamDecoder::Zstd { decoder, ended } => {
+            let progress = match &mut self.codec {
+                Codec::Zstd(decoder) => {
                     let progress;
-                    (progress, *ended) = decoder.step_to(&input[read..], out, size)?;
+                    (progress, self.ended) = decoder.step_to(&input[read..], out, size)?;
                     progress
                 }
-                StreamDecoder::Brotli { .. } | StreamDecoder::Snappy { .. } => {
+                Codec::Brotli { .. } | Codec::Snappy(_) => {
                     out.resize(before + room.min(FILL_STEP), 0);
                     let progress = self.step(&input[read..], &mut out[before..])?;
                     out.truncate(before + progress.written);
@@ -102,7 +102,7 @@ impl StreamDecoder {
                 return Err(size_differs(size));
             }
             read += progress.read;
-            more = progress.written > 0 && !self.ended();
+            more = progress.written > 0 && !self.ended;
             if progress.read == 0 && progress.written == 0 && read < input.len() {
                 return Err(bad_stream("compressed stream makes no progress"));
             }
@@ -114,7 +114,7 @@ impl StreamDecoder {
     pub(crate) fn run(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress> {
         let mut read = 0;
         let mut written = 0;
-        while !self.ended() && written < output.len() {
+        while !self.ended && written < output.len() {
             let step = self.step(&input[read..], &mut output[written..])?;
             read += step.read;
             written += step.written;
@@ -126,25 +126,21 @@ impl StreamDecoder {
     }
 
     pub(crate) fn ended(&self) -> bool {
-        match self {
-            StreamDecoder::Zstd { ended, .. }
-            | StreamDecoder::Brotli { ended, .. }
-            | StreamDecoder::Snappy { ended, .. } => *ended,
-        }
+        self.ended
     }
 
     /// Consumes more input after all output was produced, up to the end of the stream, and returns
     /// the number of bytes consumed.
     pub(crate) fn finish_step(&mut self, input: &[u8], size: u64) -> Result<usize> {
         let mut read = 0;
-        while !self.ended() {
+        while !self.ended {
             let mut more = [0; 1];
             let step = self.step(&input[read..], &mut more)?;
             read += step.read;
             if step.written > 0 {
                 return Err(size_differs(size));
             }
-            if step.read == 0 && !self.ended() {
+            if step.read == 0 && !self.ended {
                 break;
             }
         }
@@ -154,7 +150,7 @@ impl StreamDecoder {
     /// Checks that `rest` completes the stream without producing more output.
     pub(crate) fn expect_end(&mut self, rest: &[u8], size: u64) -> Result<()> {
         let read = self.finish_step(rest, size)?;
-        if !self.ended() {
+        if !self.ended {
             return Err(bad_stream("compressed stream ends early"));
         }
         if read < rest.len() {
@@ -164,20 +160,12 @@ impl StreamDecoder {
     }
 
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress> {
-        match self {
-            StreamDecoder::Snappy { decoder, ended } => {
-                let progress;
-                (progress, *ended) = decoder.step(input, output)?;
-                Ok(progress)
-            }
-            StreamDecoder::Zstd { decoder, ended } => {
-                let progress;
-                (progress, *ended) = decoder.step(input, output)?;
-                Ok(progress)
-            }
-            StreamDecoder::Brotli {
+        let progress;
+        (progress, self.ended) = match &mut self.codec {
+            Codec::Snappy(decoder) => decoder.step(input, output)?,
+            Codec::Zstd(decoder) => decoder.step(input, output)?,
+            Codec::Brotli {
                 decoder,
-                ended,
                 start,
                 max_window_log,
             } => {
@@ -185,11 +173,10 @@ impl StreamDecoder {
                     start.extend(input.iter().take(2 - start.len()));
                     check_brotli_window(start, *max_window_log)?;
                 }
-                let progress;
-                (progress, *ended) = decoder.step(input, output)?;
-                Ok(progress)
+                decoder.step(input, output)?
             }
-        }
+        };
+        Ok(progress)
     }
 }
 

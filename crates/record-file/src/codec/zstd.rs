@@ -3,8 +3,8 @@ mod frame;
 
 use ::zstd::zstd_safe::zstd_sys::ZSTD_EndDirective::{self, ZSTD_e_continue, ZSTD_e_end};
 use ::zstd::zstd_safe::{
-    CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective, compress_bound,
-    find_frame_compressed_size, get_error_name,
+    CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective, WriteBuf,
+    compress_bound, find_frame_compressed_size, get_error_name,
 };
 
 pub(super) use self::frame::{most_content, window};
@@ -144,20 +144,12 @@ impl Decoder {
         self.0.sizeof()
     }
 
-    /// Decompresses a whole frame into `out`, and returns the number of bytes written.
-    pub(super) fn decompress(&mut self, stream: &[u8], out: &mut [u8]) -> Result<usize> {
-        let size = out.len() as u64;
-        self.0
-            .decompress(out, stream)
-            .map_err(|code| bad(code, size))
-    }
-
-    /// Decompresses a whole frame into an empty vector, up to its capacity; `size` bytes are
-    /// expected.
-    pub(super) fn decompress_to(
+    /// Decompresses a whole frame into a slice, or into an empty vector up to its capacity. Returns
+    /// the number of bytes written; `size` bytes are expected.
+    pub(super) fn decompress<B: WriteBuf + ?Sized>(
         &mut self,
         stream: &[u8],
-        out: &mut Vec<u8>,
+        out: &mut B,
         size: u64,
     ) -> Result<usize> {
         self.0

@@ -46,11 +46,7 @@ impl Decoder {
         match *self {}
     }
 
-    pub(super) fn decompress(&mut self, _: &[u8], _: &mut [u8]) -> Result<usize> {
-        match *self {}
-    }
-
-    pub(super) fn decompress_to(&mut self, _: &[u8], _: &mut Vec<u8>, _: u64) -> Result<usize> {
+    pub(super) fn decompress<B: ?Sized>(&mut self, _: &[u8], _: &mut B, _: u64) -> Result<usize> {
         match *self {}
     }
 
