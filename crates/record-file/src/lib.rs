@@ -147,4 +147,4 @@ pub use writer::{
     RecordInPieces, RecordWriter, SyncData, WriterOptions,
 };
 #[doc(hidden)]
-pub use writer::{EncodedRecord, PlainRecord, plain_record_end};
+pub use writer::{EncodedRecord, plain_record_end};

@@ -14,7 +14,7 @@ mod write_behind;
 
 use std::io::Write;
 
-pub use encoded_record::{EncodedRecord, PlainRecord, plain_record_end};
+pub use encoded_record::{EncodedRecord, plain_record_end};
 pub use in_pieces::RecordInPieces;
 pub use later_position::LaterPosition;
 pub use options::{

@@ -3,14 +3,13 @@
 use std::io::{Read, Write};
 
 use super::sink::BlockSink;
-use super::streamed::{Source, encode_record, plain_header, read_pieces, too_long};
+use super::streamed::{Source, encode_record, end_of, plain_header, read_pieces};
 use super::{RecordWriter, WriterOptions};
 use crate::block::is_chunk_boundary;
 use crate::chunk::ChunkHeader;
 use crate::codec::Encoders;
 use crate::compression::Compression;
 use crate::error::{Error, Result};
-use crate::hash::Hasher;
 use crate::position::RecordPosition;
 
 /// Returns the end of an uncompressed record of `len` bytes whose own chunk begins at `begin`. The
@@ -36,10 +35,7 @@ use crate::position::RecordPosition;
 /// ```
 pub fn plain_record_end(begin: u64, len: u64) -> Result<u64> {
     let (header, _) = plain_header(&mut Encoders::default(), len)?;
-    match header.end(begin) {
-        u64::MAX => Err(too_long()),
-        end => Ok(end),
-    }
+    end_of(&header, begin)
 }
 
 /// A record in its own chunk, encoded independently of the file that the chunk will be written to.
@@ -98,69 +94,10 @@ impl EncodedRecord {
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the end is beyond the largest position
     /// in a file.
     pub fn end(&self, begin: u64) -> Result<u64> {
-        match self.header.end(begin) {
-            u64::MAX => Err(too_long()),
-            end => Ok(end),
-        }
+        end_of(&self.header, begin)
     }
 
     /// Returns the size of the chunk's data, in bytes.
-    #[must_use]
-    pub fn data_size(&self) -> u64 {
-        self.header.data_size
-    }
-}
-
-/// The chunk header, including the hash, for an uncompressed record in its own chunk. The record
-/// was read once to compute the hash. This type is for writers that can't seek back to fill in the
-/// header.
-///
-/// # Examples
-///
-/// ```
-/// use std::io::repeat;
-///
-/// use record_file::{PlainRecord, ReaderOptions, RecordFile, RecordWriter};
-///
-/// let record = PlainRecord::read(&mut repeat(7), 100_000)?;
-///
-/// let mut pipe = Vec::new();
-/// let mut writer = RecordWriter::with_defaults(&mut pipe);
-/// let position = writer.write_plain_record(&record, &mut repeat(7))?;
-/// writer.finish()?;
-///
-/// let file = RecordFile::open(pipe, ReaderOptions::new())?;
-/// assert_eq!(file.read_record(position)?, vec![7; 100_000]);
-/// # Ok::<(), record_file::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct PlainRecord {
-    header: ChunkHeader,
-}
-
-impl PlainRecord {
-    /// Reads a record of `len` bytes from `source`, in pieces, and keeps only its hash.
-    ///
-    /// # Errors
-    ///
-    /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if the source has fewer bytes;
-    /// [`Io`](crate::ErrorKind::Io) if reading fails;
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record is longer than a file can
-    /// be.
-    pub fn read(source: &mut dyn Read, len: u64) -> Result<Self> {
-        let (mut header, front) = plain_header(&mut Encoders::default(), len)?;
-        let mut hasher = Hasher::new();
-        hasher.update(&front);
-        read_pieces(source, len, |piece| {
-            hasher.update(piece);
-            Ok(())
-        })?;
-        header.data_hash = hasher.finish();
-        Ok(PlainRecord { header })
-    }
-
-    /// Returns the size of the chunk's data, in bytes. The data is the record and the bytes that
-    /// precede it in the chunk.
     #[must_use]
     pub fn data_size(&self) -> u64 {
         self.header.data_size
@@ -234,19 +171,40 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Writes a record whose hash was computed by [`PlainRecord::read`], and returns the record's
-    /// position. Reads the record from `source` again.
+    /// Writes a record that was encoded without compression, and returns the record's position.
+    /// Reads the record from `source` again, so the data that [`EncodedRecord::encode`] wrote isn't
+    /// needed. This method is for writers that can't seek back to fill in the header of a chunk.
     ///
     /// # Errors
     ///
     /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if the source has fewer bytes than before;
     /// [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the bytes differ from those read
-    /// before; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the file would exceed the
-    /// maximum length; [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error,
-    /// every later write fails.
+    /// before, or the record was encoded with compression;
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the file would exceed the maximum
+    /// length; [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error, every
+    /// later write fails.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::{repeat, sink};
+    ///
+    /// use record_file::{Compression, EncodedRecord, ReaderOptions, RecordFile, RecordWriter};
+    ///
+    /// let record = EncodedRecord::encode(&mut repeat(7), 100_000, Compression::None, &mut sink())?;
+    ///
+    /// let mut pipe = Vec::new();
+    /// let mut writer = RecordWriter::with_defaults(&mut pipe);
+    /// let position = writer.write_plain_record(&record, &mut repeat(7))?;
+    /// writer.finish()?;
+    ///
+    /// let file = RecordFile::open(pipe, ReaderOptions::new())?;
+    /// assert_eq!(file.read_record(position)?, vec![7; 100_000]);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn write_plain_record(
         &mut self,
-        record: &PlainRecord,
+        record: &EncodedRecord,
         source: &mut dyn Read,
     ) -> Result<RecordPosition> {
         self.attempt(|writer| {

@@ -3,7 +3,7 @@ use std::io::{Seek, Write};
 
 use super::RecordWriter;
 use super::sink::{BlockSink, Frame};
-use super::streamed::{plain_header, too_long};
+use super::streamed::{end_of, plain_header};
 use crate::chunk::ChunkHeader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Hasher;
@@ -32,10 +32,7 @@ impl<W: Write + Seek> RecordWriter<W> {
     pub(super) fn begin_plain(&mut self, len: u64) -> Result<Plain> {
         let (header, front) = plain_header(&mut self.encoder.codecs, len)?;
         let begin = self.sink.pos();
-        let end = header.end(begin);
-        if end == u64::MAX {
-            return Err(too_long());
-        }
+        let end = end_of(&header, begin)?;
         let mut hasher = Hasher::new();
         hasher.update(&front);
         self.emit(Frame::Known { begin, end }, &[&header.encode(), &front])?;

@@ -208,10 +208,7 @@ impl<W: Write> RecordWriter<W> {
         self.close_chunk()?;
         self.settle()?;
         let begin = self.sink.pos();
-        let end = header.end(begin);
-        if end == u64::MAX {
-            return Err(too_long());
-        }
+        let end = end_of(header, begin)?;
         let frame = Frame::Known { begin, end };
         self.emit(frame, &[&header.encode()])?;
         let other = || {
@@ -298,14 +295,15 @@ pub(super) fn encode_record(
         header.data_size += data.len() as u64;
         emit(data)
     };
-    let mut sizes = Vec::new();
-    varint::push(&mut sizes, len);
-    let mut stored = Vec::new();
-    encode_front(encoders, compression, &sizes, &mut stored)?;
     if *compression == Compression::None {
-        write(&stored)?;
+        let (_, front) = plain_header(encoders, len)?;
+        write(&front)?;
         source.pieces(len, write)?;
     } else {
+        let mut sizes = Vec::new();
+        varint::push(&mut sizes, len);
+        let mut stored = Vec::new();
+        encode_front(encoders, compression, &sizes, &mut stored)?;
         let mut take = |stored: &mut Vec<u8>| {
             write(stored)?;
             stored.clear();
@@ -351,7 +349,16 @@ pub(super) fn read_pieces(
     Ok(())
 }
 
-pub(super) fn too_long() -> Error {
+/// Returns the end of a chunk that has this header and begins at `begin`. Fails if the end is beyond
+/// the largest position in a file.
+pub(super) fn end_of(header: &ChunkHeader, begin: u64) -> Result<u64> {
+    match header.end(begin) {
+        u64::MAX => Err(too_long()),
+        end => Ok(end),
+    }
+}
+
+fn too_long() -> Error {
     Error::plain(
         ErrorKind::LimitExceeded,
         "the record is too long for the positions of a file",

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::io::{self, Cursor};
 
 use record_file::{
-    Compression, EncodedRecord, Error, ErrorKind, PlainRecord, ReaderOptions, RecordFile,
-    RecordReader, RecordWriter, SearchGuide, WriterOptions, plain_record_end,
+    Compression, EncodedRecord, Error, ErrorKind, ReaderOptions, RecordFile, RecordReader,
+    RecordWriter, SearchGuide, WriterOptions, plain_record_end,
 };
 
 use crate::hostile_io::offsets;
@@ -107,7 +107,8 @@ fn encoded(sink: Sink) -> Result<Sink, Error> {
 fn read_before(sink: Sink) -> Result<Sink, Error> {
     let mut writer = RecordWriter::new(sink, WriterOptions::new())?;
     let record = noise(140_000, 8);
-    let before = PlainRecord::read(&mut &record[..], record.len() as u64)?;
+    let (len, none) = (record.len() as u64, Compression::None);
+    let before = EncodedRecord::encode(&mut &record[..], len, none, &mut std::io::sink())?;
     writer.write_plain_record(&before, &mut &record[..])?;
     writer.finish()
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Cursor};
 
 use record_file::{
-    Compression, ErrorKind, PlainRecord, ReadAt, ReaderOptions, RecordFile, RecordPosition,
+    Compression, EncodedRecord, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordPosition,
     RecordReader, RecordWriter, WriterOptions,
 };
 
@@ -273,7 +273,8 @@ fn write_on<W: io::Write>(sink: W, options: WriterOptions) -> Result<W, record_f
         let source = &mut Cursor::new(&record[..300]);
         writer.write_record_from_seekable(source, 300, compression)?;
     }
-    let before = PlainRecord::read(&mut &record[..], 70_000)?;
+    let before =
+        EncodedRecord::encode(&mut &record[..], 70_000, Compression::None, &mut io::sink())?;
     writer.write_plain_record(&before, &mut &record[..])?;
     writer.finish()
 }

@@ -3,8 +3,8 @@ use std::io::{self, Cursor, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use record_file::{
-    Compression, Error, ErrorKind, PlainRecord, ReadAt, ReaderOptions, RecordFile, RecordPosition,
-    RecordReader, RecordWriter, WriterOptions,
+    Compression, EncodedRecord, Error, ErrorKind, ReadAt, ReaderOptions, RecordFile,
+    RecordPosition, RecordReader, RecordWriter, WriterOptions,
 };
 
 use crate::support::noise;
@@ -113,6 +113,11 @@ fn a_sink_that_cannot_seek_gets_the_same_bytes_from_a_source_that_is_read_twice(
     }
 }
 
+/// Encodes a record of `len` bytes without keeping its data.
+fn read_before(mut record: &[u8], len: u64) -> Result<EncodedRecord, Error> {
+    EncodedRecord::encode(&mut record, len, Compression::None, &mut std::io::sink())
+}
+
 #[test]
 fn a_plain_record_that_was_read_before_gives_the_same_bytes() {
     let (bytes, written) = streamed(Compression::None);
@@ -120,7 +125,7 @@ fn a_plain_record_that_was_read_before_gives_the_same_bytes() {
     for (index, (position, record)) in written.iter().enumerate() {
         writer.write_record(&noise(index * 11, 3)).unwrap();
         let len = record.len() as u64;
-        let before = PlainRecord::read(&mut &record[..], len).unwrap();
+        let before = read_before(record, len).unwrap();
         assert!(before.data_size() > len);
         // The bytes after the record are not read.
         let mut source = &[&record[..], b"behind"].concat()[..];
@@ -134,7 +139,7 @@ fn a_plain_record_that_was_read_before_gives_the_same_bytes() {
 #[test]
 fn a_plain_record_is_read_from_the_source_that_it_was_read_from_before() {
     let (record, other) = (noise(100_000, 1), noise(100_000, 2));
-    let before = PlainRecord::read(&mut &record[..], 100_000).unwrap();
+    let before = read_before(&record, 100_000).unwrap();
     for (source, expected) in [
         (&other[..], ErrorKind::ChecksumMismatch),
         (&record[..99_999], ErrorKind::SourceEnded),
@@ -147,9 +152,15 @@ fn a_plain_record_is_read_from_the_source_that_it_was_read_from_before() {
         let error = writer.write_record(b"more").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Closed);
     }
-    let error = PlainRecord::read(&mut &record[..], 100_001).unwrap_err();
+    let (zstd, mut data) = (Compression::zstd(1), Vec::new());
+    let compressed = EncodedRecord::encode(&mut &record[..], 100_000, zstd, &mut data).unwrap();
+    let error = RecordWriter::with_defaults(Vec::new())
+        .write_plain_record(&compressed, &mut &record[..])
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
+    let error = read_before(&record, 100_001).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SourceEnded);
-    let error = PlainRecord::read(&mut &record[..], u64::MAX).unwrap_err();
+    let error = read_before(&record, u64::MAX).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
 }
 

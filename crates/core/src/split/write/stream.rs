@@ -10,9 +10,7 @@ use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use record_file::{
-    Compression, CompressionKind, EncodedRecord, PlainRecord, RecordPosition, RecordWriter,
-};
+use record_file::{Compression, CompressionKind, EncodedRecord, RecordPosition, RecordWriter};
 use tempfile::SpooledTempFile;
 
 use super::chunk_reader::{ChunkReader, Span, tell};
@@ -150,7 +148,7 @@ impl ChunkSink for StreamSink<'_, '_> {
                 file: 0,
                 crc32c: ready.crc32c,
                 leaf: ready.leaf,
-                stored_size: ready.stored_size(),
+                stored_size: ready.record.data_size(),
                 compression: ready.compression,
                 position: preparing.write(ready, self.0)?,
             });
@@ -169,26 +167,14 @@ struct ChunkEncoder<'a> {
 /// A chunk that is ready to write.
 struct PreparedChunk {
     index: usize,
-    data: Data,
+    record: EncodedRecord,
+    /// The data of the record; `None` for a large uncompressed chunk, which is read again from the
+    /// source.
+    kept: Option<SpooledTempFile>,
     compression: CompressionKind,
     crc32c: u32,
     leaf: Option<Hash>,
     spans: Vec<Span>,
-}
-
-enum Data {
-    Kept(EncodedRecord, SpooledTempFile),
-    /// A large uncompressed chunk, which is read again from the source.
-    Again(PlainRecord),
-}
-
-impl PreparedChunk {
-    fn stored_size(&self) -> u64 {
-        match &self.data {
-            Data::Kept(record, _) => record.data_size(),
-            Data::Again(record) => record.data_size(),
-        }
-    }
 }
 
 impl<'a> ChunkEncoder<'a> {
@@ -216,18 +202,16 @@ impl<'a> ChunkEncoder<'a> {
         let compressing =
             || tracing::trace_span!("compress", chunk = index, bytes = chunk.size).entered();
         let _span = (compression != Compression::None).then(compressing);
-        let data = match kept {
-            Some(most) => {
-                let mut data = SpoolFile(tempfile::spooled_tempfile(most));
-                let record =
-                    EncodedRecord::encode(&mut wanted, chunk.size, compression, &mut data)?;
-                Data::Kept(record, data.0)
-            }
-            None => Data::Again(PlainRecord::read(&mut wanted, chunk.size)?),
+        let mut kept = kept.map(|most| SpoolFile(tempfile::spooled_tempfile(most)));
+        let out: &mut dyn Write = match &mut kept {
+            Some(file) => file,
+            None => &mut io::sink(),
         };
+        let record = EncodedRecord::encode(&mut wanted, chunk.size, compression, out)?;
         Ok(PreparedChunk {
             index,
-            data,
+            record,
+            kept: kept.map(|file| file.0),
             compression: compression.kind(),
             crc32c: reader.crc32c(),
             leaf: reader.leaf(),
@@ -243,24 +227,20 @@ impl<'a> ChunkEncoder<'a> {
         let chunk = &self.chunks.plan.chunks[ready.index];
         let _span =
             tracing::trace_span!("write", chunk = ready.index, bytes = chunk.size).entered();
-        match ready.data {
-            Data::Kept(record, mut data) => {
-                data.seek(SeekFrom::Start(0))?;
-                Ok(writer.write_encoded_record(&record, &mut data)?)
-            }
-            Data::Again(record) => {
-                let mut reader = self.reader(ready.index, chunk).metered(self.chunks.meter);
-                let written = writer.write_plain_record(&record, &mut reader);
-                written.map_err(|error| match error.kind() {
-                    record_file::ErrorKind::ChecksumMismatch => Error::new(
-                        ErrorKind::SourceChanged,
-                        "the source's bytes have changed since they were read before",
-                    )
-                    .in_chunk(ready.index),
-                    _ => error.into(),
-                })
-            }
+        if let Some(mut data) = ready.kept {
+            data.seek(SeekFrom::Start(0))?;
+            return Ok(writer.write_encoded_record(&ready.record, &mut data)?);
         }
+        let mut reader = self.reader(ready.index, chunk).metered(self.chunks.meter);
+        let written = writer.write_plain_record(&ready.record, &mut reader);
+        written.map_err(|error| match error.kind() {
+            record_file::ErrorKind::ChecksumMismatch => Error::new(
+                ErrorKind::SourceChanged,
+                "the source's bytes have changed since they were read before",
+            )
+            .in_chunk(ready.index),
+            _ => error.into(),
+        })
     }
 
     fn reader(&self, index: usize, chunk: &'a PlannedChunk) -> ChunkReader<'a> {
