@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, Value};
+use prost_reflect::{DynamicMessage, MessageDescriptor, Value};
 use proto_splitter_columns::arrow_array::cast::AsArray;
 use proto_splitter_columns::arrow_array::types::{Float32Type, Int32Type, UInt32Type, UInt64Type};
 use proto_splitter_columns::arrow_array::{Array, RecordBatch};
@@ -12,6 +12,7 @@ use proto_splitter_core::ReadOptions;
 use proto_splitter_core::path::PathQuery;
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::wire::put_varint;
+use proto_splitter_testkit::compiled::compiled;
 use proto_splitter_testkit::schemas::pool_of;
 
 const SCHEMA: &str = r#"
@@ -58,12 +59,9 @@ const COLUMNS: [&str; 12] = [
 ];
 
 fn all() -> MessageDescriptor {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("t.proto");
-    std::fs::write(&file, SCHEMA).unwrap();
-    let files = protox::compile([&file], [folder.path()]).unwrap();
-    let pool = DescriptorPool::from_file_descriptor_set(files).unwrap();
-    pool.get_message_by_name("t.All").unwrap()
+    compiled("t.proto", SCHEMA)
+        .get_message_by_name("t.All")
+        .unwrap()
 }
 
 fn rows(message: &[u8], query: &str, columns: &[&str]) -> Vec<Vec<Option<String>>> {

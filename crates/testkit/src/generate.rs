@@ -4,6 +4,8 @@
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 use proto_splitter_core::wire::{put_varint, varint_len};
 
+use crate::compiled::compiled;
+
 /// Returns the number of random messages to test: the value of the environment variable
 /// `PROTO_SPLITTER_CASES` or, if it isn't set, `default`.
 pub fn cases(default: u64) -> u64 {
@@ -18,29 +20,10 @@ pub fn cases(default: u64) -> u64 {
 /// If the schema next to this file doesn't compile.
 pub fn kitchen_sink() -> MessageDescriptor {
     static POOL: std::sync::LazyLock<DescriptorPool> = std::sync::LazyLock::new(|| {
-        let file = protox::file::File::from_source(
+        compiled(
             "kitchen_sink.proto",
             include_str!("../proto/kitchen_sink.proto"),
         )
-        .expect("the schema parses");
-        struct One(protox::file::File);
-        impl protox::file::FileResolver for One {
-            fn open_file(&self, name: &str) -> Result<protox::file::File, protox::Error> {
-                if name == self.0.name() {
-                    Ok(self.0.clone())
-                } else {
-                    Err(protox::Error::file_not_found(name))
-                }
-            }
-        }
-        let mut compiler = protox::Compiler::with_file_resolver(One(file));
-        compiler
-            .open_file("kitchen_sink.proto")
-            .expect("the schema compiles");
-        compiler.include_imports(true);
-        // Decodes the pool from the descriptor set instead of using the compiler's pool, since
-        // prost-reflect reads `packed` before it has resolved a source's options.
-        DescriptorPool::decode(&*compiler.encode_file_descriptor_set()).expect("as compiled")
     });
     POOL.get_message_by_name("testkit.Sink")
         .expect("it is in its file")

@@ -8,6 +8,7 @@
 )]
 
 pub mod bombs;
+pub mod compiled;
 pub mod cores;
 pub mod fixtures;
 pub mod generate;

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter_core::wire::put_varint;
 
+use crate::compiled::compiled;
+
 /// Source of the .proto file that defines the traces.
 pub const SCHEMA: &str = include_str!("../proto/trace.proto");
 
@@ -27,13 +29,8 @@ pub fn traces_type() -> MessageDescriptor {
 }
 
 fn message_type(name: &str) -> MessageDescriptor {
-    static POOL: std::sync::LazyLock<DescriptorPool> = std::sync::LazyLock::new(|| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let file = folder.path().join("trace.proto");
-        std::fs::write(&file, SCHEMA).expect("a temporary file");
-        let files = protox::compile([&file], [folder.path()]).expect("the schema compiles");
-        DescriptorPool::from_file_descriptor_set(files).expect("as compiled")
-    });
+    static POOL: std::sync::LazyLock<DescriptorPool> =
+        std::sync::LazyLock::new(|| compiled("trace.proto", SCHEMA));
     POOL.get_message_by_name(name).expect("it is in its file")
 }
 
