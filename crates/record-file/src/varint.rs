@@ -16,6 +16,22 @@ fn low_byte(value: u64) -> u8 {
     value.to_le_bytes()[0]
 }
 
+/// Returns the varint of a 32-bit value, padded with zeros, and the length of the varint.
+pub(crate) fn short(mut value: u32) -> ([u8; 5], u8) {
+    let mut out = [0; 5];
+    let mut len = 0;
+    for byte in &mut out {
+        len += 1;
+        *byte = value.to_le_bytes()[0] & 0x7f;
+        value >>= 7;
+        if value == 0 {
+            break;
+        }
+        *byte |= 0x80;
+    }
+    (out, len)
+}
+
 /// Returns the number of bytes that [`push`] appends.
 #[cfg(test)]
 pub(crate) fn len(value: u64) -> usize {

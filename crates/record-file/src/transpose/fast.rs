@@ -358,18 +358,9 @@ impl FastWalk {
 /// Prepends the length of a message, and returns the start of the length.
 #[inline(never)]
 fn push_length(memory: &mut [u8], start: usize, len: usize) -> Found<usize> {
-    let mut rest = u32::try_from(len).map_err(|_| MESSAGE_TOO_LARGE)?;
-    let mut varint = [0; 5];
-    let mut used = 0;
-    loop {
-        varint[used] = rest.to_le_bytes()[0] & 0x7f;
-        rest >>= 7;
-        used += 1;
-        if rest == 0 {
-            break;
-        }
-        varint[used - 1] |= 0x80;
-    }
+    let len = u32::try_from(len).map_err(|_| MESSAGE_TOO_LARGE)?;
+    let (varint, used) = varint::short(len);
+    let used = usize::from(used);
     memory[start - used..start].copy_from_slice(&varint[..used]);
     Ok(start - used)
 }

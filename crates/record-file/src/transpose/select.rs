@@ -147,15 +147,10 @@ impl<'a> Run<'a> {
     /// bytes.
     fn length_since(&mut self, at: usize) -> Result<()> {
         let len = self.out.len() - at;
-        if u32::try_from(len).is_err() {
-            return Err(Error::corrupt(self.begin, MESSAGE_TOO_LARGE));
-        }
-        if len < 0x80 {
-            return self.out.push(&[len.to_le_bytes()[0]]);
-        }
-        let mut prefix = Vec::with_capacity(varint::MAX_LEN);
-        varint::push(&mut prefix, len as u64);
-        self.out.push(&prefix)
+        let len = u32::try_from(len);
+        let len = len.map_err(|_| Error::corrupt(self.begin, MESSAGE_TOO_LARGE))?;
+        let (prefix, used) = varint::short(len);
+        self.out.push(&prefix[..usize::from(used)])
     }
 
     fn enter(&mut self, state: u32, group: bool) -> Found<()> {

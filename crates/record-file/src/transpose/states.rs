@@ -2,6 +2,7 @@
 use super::header::Header;
 use super::{INLINE, LAST_BUFFERED, LAST_INLINE, tag, wire};
 use crate::error::{Error, Result};
+use crate::varint;
 
 /// The output of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +116,7 @@ pub(super) fn parse_states(header: &mut Header<'_>, num_buffers: usize) -> Resul
                 _ => return Err(bad("transposed chunk: invalid tag")),
             },
         };
-        let (tag, tag_len) = encode_tag(shown);
+        let (tag, tag_len) = varint::short(shown);
         let total = u32::try_from(count).unwrap_or(u32::MAX);
         let implicit = next >= total;
         let next = if implicit { next - total } else { next };
@@ -132,21 +133,6 @@ pub(super) fn parse_states(header: &mut Header<'_>, num_buffers: usize) -> Resul
         });
     }
     Ok(states)
-}
-
-fn encode_tag(mut tag: u32) -> ([u8; 5], u8) {
-    let mut out = [0; 5];
-    let mut len = 0;
-    for byte in &mut out {
-        len += 1;
-        *byte = tag.to_le_bytes()[0] & 0x7f;
-        tag >>= 7;
-        if tag == 0 {
-            break;
-        }
-        *byte |= 0x80;
-    }
-    (out, len)
 }
 
 /// Returns true if implicit transitions alone form an infinite loop.
