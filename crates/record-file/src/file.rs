@@ -297,7 +297,15 @@ impl<S: ReadAt> RecordFile<S> {
 
     pub(crate) fn decode(&self, chunk: &Chunk) -> Result<DecodedChunk> {
         self.with_decoders(|decoders| {
-            let data = self.read_stored(chunk, decoders)?;
+            self.options
+                .check_memory(chunk.begin, chunk.header.data_size)?;
+            let data = Stored::read(
+                &mut Payload::hashed(*chunk),
+                &mut &self.source,
+                decoders,
+                self.projection.is_all(),
+                &self.options,
+            )?;
             decode_chunk(chunk, data, decoders, &self.options, &self.projection)
         })
     }
@@ -332,35 +340,6 @@ impl<S: ReadAt> RecordFile<S> {
         decoders.memory.shrink(self.options.stream_from);
         kept().push(decoders);
         result
-    }
-
-    /// Reads and verifies the stored data of a chunk.
-    fn read_stored(&self, chunk: &Chunk, decoders: &mut Decoders) -> Result<Stored> {
-        let known = chunk.header.data_size;
-        if self.projection.is_all() {
-            self.options.check_memory(chunk.begin, known)?;
-            let mut payload = Payload::hashed(*chunk);
-            let input = &mut &self.source;
-            let options = &self.options;
-            let stored = Stored::read_with_room(&mut payload, input, decoders, known, options)?;
-            if let Some(stored) = stored {
-                payload.finish(input)?;
-                return Ok(stored);
-            }
-        }
-        let memory = decoders.memory.take(known);
-        self.read_data(chunk, memory).map(Stored::from)
-    }
-
-    /// Reads and verifies the stored data of a chunk. Reuses the memory of `data`, whose content is
-    /// discarded.
-    pub(crate) fn read_data(&self, chunk: &Chunk, mut data: Vec<u8>) -> Result<Vec<u8>> {
-        data.clear();
-        self.reserve(chunk, &mut data)?;
-        let mut payload = Payload::hashed(*chunk);
-        payload.append(&mut &self.source, u64::MAX, &mut data)?;
-        payload.finish(&mut &self.source)?;
-        Ok(data)
     }
 
     /// Reserves memory in `data` for the complete data of a chunk, part of which may already be in

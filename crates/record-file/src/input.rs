@@ -64,8 +64,10 @@ pub(crate) fn reserve_trusted<I: RecordInput + ?Sized>(
     } else {
         size.min(TRUSTED_SIZE)
     };
-    out.try_reserve(usize::try_from(trusted).unwrap_or(0))
-        .map_err(|_| Error::no_room_for(trusted))
+    usize::try_from(trusted)
+        .ok()
+        .and_then(|trusted| out.try_reserve(trusted).ok())
+        .ok_or_else(|| Error::no_room_for(trusted))
 }
 
 mod sealed {

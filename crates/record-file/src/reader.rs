@@ -26,7 +26,7 @@ use crate::decoded::DecodedChunk;
 use crate::error::{Error, Result};
 use crate::fault::Fault;
 use crate::headers::{read_first_header, read_header};
-use crate::input::{ReadAhead, RecordInput, Sequential, reserve_trusted};
+use crate::input::{ReadAhead, RecordInput, Sequential};
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::position::RecordPosition;
@@ -461,30 +461,15 @@ impl<I: RecordInput> RecordReader<I> {
     fn read_data(&mut self, mut payload: Payload) -> Result<Stored, Fault> {
         let chunk = *payload.chunk();
         self.check_room(&chunk)?;
-        let size = chunk.header.data_size;
-        if self.projection.is_all() {
-            let known = if self.input.goes_back() { size } else { 0 };
-            let stored = Stored::read_with_room(
-                &mut payload,
-                &mut self.input,
-                &mut self.decoders,
-                known,
-                &self.options,
-            )?;
-            if let Some(stored) = stored {
-                payload.finish(&mut self.input)?;
-                self.check_reached(&chunk)?;
-                return Ok(stored);
-            }
-        }
-        let mut data = self.decoders.memory.take(size);
-        data.clear();
-        reserve_trusted(&mut data, size, &self.input)
-            .map_err(|error| Fault::in_data(&chunk, error))?;
-        payload.append(&mut self.input, size, &mut data)?;
-        payload.finish(&mut self.input)?;
+        let stored = Stored::read(
+            &mut payload,
+            &mut self.input,
+            &mut self.decoders,
+            self.projection.is_all(),
+            &self.options,
+        )?;
         self.check_reached(&chunk)?;
-        Ok(data.into())
+        Ok(stored)
     }
 
     /// Checks, before a chunk is read, that the chunk isn't too large. Unless the input is a plain

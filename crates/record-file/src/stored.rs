@@ -4,7 +4,7 @@ use crate::codec::{Decoders, TRUSTED_SIZE, reserve, resize};
 use crate::compression::CompressionKind;
 use crate::error::{Error, Result};
 use crate::fault::Fault;
-use crate::input::RecordInput;
+use crate::input::{RecordInput, reserve_trusted};
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 
@@ -124,27 +124,44 @@ impl Stored {
         &mut self.memory[self.begin..self.begin + self.len]
     }
 
-    /// Reads the data of a transposed chunk into a buffer in which it can be decoded in place.
-    /// Returns `None` in the same cases as [`with_room`](Self::with_room).
-    pub(crate) fn read_with_room<I: RecordInput + ?Sized>(
+    /// Reads all data of a chunk into reused memory, and verifies the data if `payload` hashes it.
+    /// If `with_room` is true, the data is read into a buffer [with room](Self::with_room) to
+    /// decode it in place, if possible.
+    pub(crate) fn read<I: RecordInput + ?Sized>(
         payload: &mut Payload,
         input: &mut I,
         decoders: &mut Decoders,
-        known: u64,
+        with_room: bool,
         options: &ReaderOptions,
-    ) -> Result<Option<Self>, Fault> {
-        let Some(mut stored) = Self::with_room(payload.chunk(), decoders, known, options)? else {
-            return Ok(None);
+    ) -> Result<Self, Fault> {
+        let chunk = *payload.chunk();
+        let size = chunk.header.data_size;
+        let known = if input.goes_back() { size } else { 0 };
+        let roomy = if with_room {
+            Self::with_room(&chunk, decoders, known, options)?
+        } else {
+            None
         };
-        if stored.len > 0 {
-            let mut kind = [0];
-            payload.read(input, &mut kind)?;
-            let place = stored.place(kind[0]);
-            place[0] = kind[0];
-            payload.read(input, &mut place[1..])?;
-        }
-        stored.ends = decoders.memory.take_ends();
-        Ok(Some(stored))
+        let stored = if let Some(mut stored) = roomy {
+            if stored.len > 0 {
+                let mut kind = [0];
+                payload.read(input, &mut kind)?;
+                let place = stored.place(kind[0]);
+                place[0] = kind[0];
+                payload.read(input, &mut place[1..])?;
+            }
+            stored.ends = decoders.memory.take_ends();
+            stored
+        } else {
+            let mut data = decoders.memory.take(size);
+            data.clear();
+            reserve_trusted(&mut data, size, input)
+                .map_err(|error| Fault::in_data(&chunk, error))?;
+            payload.append(input, size, &mut data)?;
+            data.into()
+        };
+        payload.finish(input)?;
+        Ok(stored)
     }
 }
 

@@ -123,14 +123,11 @@ impl Lane {
         } else {
             None
         };
-        let data = if let Some(mut data) = roomy {
-            data.place(kind[0])[0] = kind[0];
-            data
-        } else {
-            let mut data = Stored::without_room(&chunk, decoders).ok()?;
-            data.memory[0] = kind[0];
-            data
+        let mut data = match roomy {
+            Some(data) => data,
+            None => Stored::without_room(&chunk, decoders).ok()?,
         };
+        data.place(kind[0])[0] = kind[0];
         Some(Lane {
             hasher: payload.take_hasher(),
             payload,
