@@ -34,6 +34,7 @@ use std::ops::Range;
 
 pub(crate) use desc::{DATA_FIELD, read_desc};
 pub use header::{MAX_DESC_SIZE, MAX_LOD_LEVELS};
+#[doc(inline)]
 pub use layout::{Layout, StreamKind};
 pub(crate) use pieces::{Piece, pieces};
 pub use spec::TensorSpec;

@@ -11,8 +11,6 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use super::{PaddleModel, ProgramKind};
 use crate::parameters::{Parameter, ParameterFile};
 use crate::proto::descriptor_pool;
-use crate::proto::model::parameter::Kind;
-use crate::proto::model::parameter_file::Layout;
 use crate::stream::StreamKind;
 
 /// Numbers of the fields in `proto/proto_splitter/paddle/model.proto`.
@@ -211,8 +209,7 @@ impl Fields {
         let bytes = self.0.open(file.path())?;
         self.message(field::model::PARAMETER_FILES, |spans| {
             spans.text(field::parameter_file::FILE, name)?;
-            let layout = Layout::from(file.layout()) as u64;
-            spans.number(field::parameter_file::LAYOUT, layout)?;
+            spans.number(field::parameter_file::LAYOUT, file.layout() as u64)?;
             spans.number(field::parameter_file::SEPARATE, file.is_separate().into())?;
             for (at, parameter) in file.parameters().iter().enumerate() {
                 check_fits(parameter, at).map_err(|error| error.in_file(file.path()))?;
@@ -230,7 +227,7 @@ impl Fields {
         if let Some(name) = parameter.name() {
             self.text(field::parameter::NAME, name)?;
         }
-        self.number(field::parameter::KIND, Kind::from(stream.kind()) as u64)?;
+        self.number(field::parameter::KIND, stream.kind() as u64)?;
         for level in &parts.lod {
             self.message(field::parameter::LOD, |spans| {
                 spans.span(field::lod_level::OFFSETS, file, level.clone())

@@ -15,9 +15,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use super::files::Files;
 use super::incoming::Incoming;
 use crate::model::{ProgramKind, field};
-use crate::proto::model::parameter::Kind;
-use crate::proto::model::parameter_file::Layout;
-use crate::stream::MAX_DESC_SIZE;
+use crate::stream::{Layout, MAX_DESC_SIZE, StreamKind};
 
 /// Maximum size of a string field, in bytes.
 const MAX_NAME: u64 = 64 << 10;
@@ -438,7 +436,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         let small = i32::try_from(value).unwrap_or(-1);
         match (self.top().context, number) {
             (Context::File, field::parameter_file::LAYOUT) => match Layout::try_from(small) {
-                Ok(layout) => self.files.layout(layout.into()),
+                Ok(layout) => self.files.layout(layout),
                 Err(_) => {
                     Err(invalid(&format!("layout {value} isn't known")).at_offset(self.position))
                 }
@@ -447,9 +445,9 @@ impl<'a, 'm> Receiver<'a, 'm> {
                 self.files.separate(value != 0);
                 Ok(())
             }
-            (Context::Parameter, field::parameter::KIND) => match Kind::try_from(small) {
+            (Context::Parameter, field::parameter::KIND) => match StreamKind::try_from(small) {
                 Ok(kind) => {
-                    self.incoming.kind = kind.into();
+                    self.incoming.kind = kind;
                     Ok(())
                 }
                 Err(_) => {

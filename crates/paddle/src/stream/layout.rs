@@ -5,9 +5,14 @@ use std::str::FromStr;
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use crate::proto::model::parameter::Kind;
-use crate::proto::model::parameter_file;
-
+/// The kind of value in a stream. The stream itself doesn't contain the kind, but the program
+/// declares it for each variable.
+///
+/// - [`Dense`](StreamKind::Dense): a tensor with its LoD, if any ("LoDTensor", "DenseTensor");
+/// - [`SelectedRows`](StreamKind::SelectedRows): some rows of a matrix, with their row numbers;
+/// - [`Vocabulary`](StreamKind::Vocabulary): a list of strings, each with an ID.
+#[doc(inline)]
+pub use crate::proto::model::parameter::Kind as StreamKind;
 /// The layout of a stream in a file. Numbers are little-endian and unaligned.
 ///
 /// The text form is `paddle`, `model-format` or `sized`.
@@ -19,46 +24,44 @@ use crate::proto::model::parameter_file;
 /// assert_eq!(Layout::default().to_string(), "paddle");
 /// # Ok::<(), proto_splitter_core::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Layout {
-    /// The layout that Paddle reads and writes, with the operators `save` and `save_combine`, or
-    /// with `paddle.save` and the option `use_binary_format`. Observed with Paddle 2.6.2 and 3.3.1.
-    ///
-    /// ```text
-    /// u32 0 | u64 levels | levels x { u64 bytes | offsets, u64 each } | u32 0 | i32 desc size | TensorDesc | data
-    /// ```
-    ///
-    /// SelectedRows, which only occur in files with a single variable:
-    ///
-    /// ```text
-    /// u32 0 | u64 count | count x i64 row | i64 height | u32 0 | i32 desc size | TensorDesc | data
-    /// ```
-    ///
-    /// A vocabulary, for the operator `faster_tokenizer`:
-    ///
-    /// ```text
-    /// u64 count | count x { u64 bytes | UTF-8 text | i32 number }
-    /// ```
-    #[default]
-    Paddle,
-    /// The layout from a table in the design document of the model format. It has a single version
-    /// word, and the LoD at the end. Paddle rejects this layout, since it reads the size of the
-    /// `TensorDesc` as the lower half of the number of levels.
-    ///
-    /// ```text
-    /// u32 0 | u32 desc size | TensorDesc | data | u64 levels | levels x { u64 bytes | offsets, u64 each }
-    /// ```
-    ModelFormat,
-    /// The layout from the design document about saving a model to one file. Each stream is stored
-    /// as in [`Layout::Paddle`], and preceded by its size, so that readers can skip streams. Paddle
-    /// rejects this layout, since it reads the size as the version.
-    ///
-    /// ```text
-    /// u64 size of the stream | stream
-    /// ```
-    Sized,
-}
+///
+/// [`Layout::Paddle`] is the layout that Paddle reads and writes, with the operators `save` and
+/// `save_combine`, or with `paddle.save` and the option `use_binary_format`. Observed with Paddle
+/// 2.6.2 and 3.3.1.
+///
+/// ```text
+/// u32 0 | u64 levels | levels x { u64 bytes | offsets, u64 each } | u32 0 | i32 desc size | TensorDesc | data
+/// ```
+///
+/// SelectedRows, which only occur in files with a single variable:
+///
+/// ```text
+/// u32 0 | u64 count | count x i64 row | i64 height | u32 0 | i32 desc size | TensorDesc | data
+/// ```
+///
+/// A vocabulary, for the operator `faster_tokenizer`:
+///
+/// ```text
+/// u64 count | count x { u64 bytes | UTF-8 text | i32 number }
+/// ```
+///
+/// [`Layout::ModelFormat`] is the layout from a table in the design document of the model format.
+/// It has a single version word, and the LoD at the end. Paddle rejects this layout, since it reads
+/// the size of the `TensorDesc` as the lower half of the number of levels.
+///
+/// ```text
+/// u32 0 | u32 desc size | TensorDesc | data | u64 levels | levels x { u64 bytes | offsets, u64 each }
+/// ```
+///
+/// [`Layout::Sized`] is the layout from the design document about saving a model to one file. Each
+/// stream is stored as in [`Layout::Paddle`], and preceded by its size, so that readers can skip
+/// streams. Paddle rejects this layout, since it reads the size as the version.
+///
+/// ```text
+/// u64 size of the stream | stream
+/// ```
+#[doc(inline)]
+pub use crate::proto::model::parameter_file::Layout;
 
 impl Layout {
     /// All layouts.
@@ -107,40 +110,6 @@ impl FromStr for Layout {
     }
 }
 
-impl From<Layout> for parameter_file::Layout {
-    fn from(layout: Layout) -> Self {
-        match layout {
-            Layout::Paddle => parameter_file::Layout::Paddle,
-            Layout::ModelFormat => parameter_file::Layout::ModelFormat,
-            Layout::Sized => parameter_file::Layout::Sized,
-        }
-    }
-}
-
-impl From<parameter_file::Layout> for Layout {
-    fn from(layout: parameter_file::Layout) -> Self {
-        match layout {
-            parameter_file::Layout::Paddle => Layout::Paddle,
-            parameter_file::Layout::ModelFormat => Layout::ModelFormat,
-            parameter_file::Layout::Sized => Layout::Sized,
-        }
-    }
-}
-
-/// The kind of value in a stream. The stream itself doesn't contain the kind, but the program
-/// declares it for each variable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StreamKind {
-    /// A tensor with its LoD, if any ("LoDTensor", "DenseTensor").
-    #[default]
-    Dense,
-    /// Some rows of a matrix, with their row numbers.
-    SelectedRows,
-    /// A list of strings, each with an ID.
-    Vocabulary,
-}
-
 impl fmt::Display for StreamKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -148,25 +117,5 @@ impl fmt::Display for StreamKind {
             StreamKind::SelectedRows => "selected rows",
             StreamKind::Vocabulary => "vocabulary",
         })
-    }
-}
-
-impl From<StreamKind> for Kind {
-    fn from(kind: StreamKind) -> Self {
-        match kind {
-            StreamKind::Dense => Kind::Dense,
-            StreamKind::SelectedRows => Kind::SelectedRows,
-            StreamKind::Vocabulary => Kind::Vocabulary,
-        }
-    }
-}
-
-impl From<Kind> for StreamKind {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Dense => StreamKind::Dense,
-            Kind::SelectedRows => StreamKind::SelectedRows,
-            Kind::Vocabulary => StreamKind::Vocabulary,
-        }
     }
 }
