@@ -1,7 +1,7 @@
 //! Reading executables that are stored as bytes in a message with their options, and converting
 //! such a message to and from a single unpacked message.
 
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -153,7 +153,6 @@ pub(crate) fn pack(
     if is_on_gpu {
         let mut file = BufWriter::new(tempfile::tempfile()?);
         Draft::new(executable, GPU_EXECUTABLE)?.write_to(&mut file, options)?;
-        file.flush()?;
         let file = file
             .into_inner()
             .map_err(|error| Error::from(error.into_error()))?;

@@ -12,13 +12,14 @@ use std::sync::Arc;
 use prost_reflect::MessageDescriptor;
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::progress::{Meter, Progress};
-use proto_splitter_core::spans::{SpanList, SpanSource};
+use proto_splitter_core::spans::SpanList;
 use proto_splitter_core::{Error, ErrorKind, Result, threads};
-use record_file::{Compression, ReadAt, RecordWriter, WriterOptions};
+use record_file::{Compression, PositionReader, ReadAt, RecordWriter, WriterOptions};
 
 use crate::EXECUTABLE_AND_OPTIONS;
 use crate::manifest::{Manifest, RecordKind};
 use record::Record;
+pub(crate) use record::{ListBytes, field};
 
 /// Maximum size of a merge record, in bytes. It is the limit of the protobuf parser in XLA's
 /// reader.
@@ -235,50 +236,20 @@ impl Draft {
 
 /// A reader of the bytes of a planned record.
 pub(crate) struct RecordBytes<'a> {
-    message: &'a dyn ReadAt,
-    record: &'a SpanList,
-    at: u64,
+    bytes: PositionReader<ListBytes<'a>>,
     meter: &'a Meter,
 }
 
 impl<'a> RecordBytes<'a> {
-    pub(crate) fn new(message: &'a dyn ReadAt, record: &'a SpanList, meter: &'a Meter) -> Self {
-        RecordBytes {
-            message,
-            record,
-            at: 0,
-            meter,
-        }
-    }
-}
-
-impl RecordBytes<'_> {
-    /// Reads bytes of a record into `buf`, from the position `at` up to at most the end of the span
-    /// that contains this position. Returns the number of bytes read.
-    fn read_part(
-        message: &dyn ReadAt,
-        record: &SpanList,
-        at: u64,
-        buf: &mut [u8],
-    ) -> io::Result<usize> {
-        let Some(span) = record.locate(at) else {
-            return Ok(0);
-        };
-        let len = usize::try_from(span.len)
-            .unwrap_or(usize::MAX)
-            .min(buf.len());
-        match span.source {
-            SpanSource::Literal(bytes) => buf[..len].copy_from_slice(&bytes[..len]),
-            SpanSource::Stored(_, at) => message.read_exact_at(at, &mut buf[..len])?,
-        }
-        Ok(len)
+    pub(crate) fn new(message: &'a dyn ReadAt, list: &'a SpanList, meter: &'a Meter) -> Self {
+        let bytes = PositionReader::new(ListBytes { message, list });
+        RecordBytes { bytes, meter }
     }
 }
 
 impl Read for RecordBytes<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let len = RecordBytes::read_part(self.message, self.record, self.at, buf)?;
-        self.at += len as u64;
+        let len = self.bytes.read(buf)?;
         self.meter.advance(len as u64)?;
         Ok(len)
     }

@@ -200,12 +200,18 @@ impl SpanList {
         }
     }
 
+    /// Appends the spans in a range of another list's message. Each source must have the same
+    /// number in both lists.
+    pub fn append_range(&mut self, other: &SpanList, range: Range<u64>) {
+        for span in other.parts(range) {
+            self.push_clipped(&span);
+        }
+    }
+
     /// Appends the parts of another list's message at these ranges, in order.
     pub(crate) fn append_ranges(&mut self, other: &SpanList, ranges: &[Range<u64>]) {
         for range in ranges {
-            for span in other.parts(range.clone()) {
-                self.push_clipped(&span);
-            }
+            self.append_range(other, range.clone());
         }
     }
 
@@ -334,7 +340,7 @@ impl SpanList {
     /// # Errors
     ///
     /// Any error from `read`.
-    pub(crate) fn read_at(
+    pub fn read_at(
         &self,
         offset: u64,
         buf: &mut [u8],

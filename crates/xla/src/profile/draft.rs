@@ -12,9 +12,9 @@ use proto_splitter_core::{Error, ErrorKind, Result, threads};
 use record_file::{Compression, ReadAt, RecordWriter, WriterOptions};
 
 use super::events::MAX_RUN;
-use super::fields::{ProfileReader, field};
+use super::fields::ProfileReader;
 use super::plane::{Line, Plane};
-use crate::write::{MAX_MERGE_RECORD, RecordBytes};
+use crate::write::{MAX_MERGE_RECORD, RecordBytes, field};
 
 /// The compression that the profiler's own writer uses.
 const BROTLI: Compression = Compression::brotli(6);

@@ -1,17 +1,16 @@
 //! The events of a line, and how merging a profile's records changes them.
 
 use std::collections::HashMap;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::ops::Range;
 use std::sync::Arc;
 
-use proto_splitter_core::progress::Progress;
 use proto_splitter_core::spans::{SourceId, SpanList};
 use proto_splitter_core::{Error, ErrorKind, Result};
-use record_file::ReadAt;
+use record_file::{PositionReader, ReadAt};
 
-use super::fields::{ProfileReader, field, is_number, put_number};
-use crate::write::RecordBytes;
+use super::fields::{ProfileReader, is_number, put_number};
+use crate::write::{ListBytes, field};
 
 /// Picoseconds per nanosecond.
 const PICOSECONDS: i64 = 1000;
@@ -165,7 +164,6 @@ impl Rewritten {
         let same = Arc::default();
         let numbers = events.numbers.as_ref().unwrap_or(&same);
         let delay = shift.wrapping_mul(PICOSECONDS);
-        let meter = Progress::default().meter(0);
         let start = self.len;
         for run in &events.runs {
             let mut at = run.start;
@@ -174,7 +172,8 @@ impl Rewritten {
                 let mut event = SpanList::default();
                 let changed = reader.changed_event(found.value, numbers, delay)?;
                 field(&mut event, 4, &changed);
-                let mut bytes = RecordBytes::new(reader.all(), &event, &meter);
+                let (message, list) = (reader.all(), &event);
+                let mut bytes = PositionReader::new(ListBytes { message, list });
                 self.len += std::io::copy(&mut bytes, self.file()?)?;
             }
         }
@@ -194,10 +193,9 @@ impl Rewritten {
 
     /// Returns the temporary file as a source; `None` if no events were copied.
     pub(super) fn finish(self) -> Result<Option<Arc<dyn ReadAt>>> {
-        let Some(mut file) = self.file else {
+        let Some(file) = self.file else {
             return Ok(None);
         };
-        file.flush()?;
         let file = file
             .into_inner()
             .map_err(|error| Error::from(error.into_error()))?;

@@ -1,4 +1,4 @@
-//! Reading the fields of a profile, and adding fields to lists of spans.
+//! Reading the fields of a profile, and adding numbers to lists of spans.
 
 use std::ops::Range;
 
@@ -76,13 +76,6 @@ impl<'a> ProfileReader<'a> {
 /// Returns true if a profile's field contains an error, a warning or the name of a host.
 pub(super) const fn is_text(field: &Field) -> bool {
     matches!((field.number.0, field.wire_type), (2..=4, WireType::Len))
-}
-
-/// Appends a length-delimited field with the value `value` to a list of spans.
-pub(super) fn field(list: &mut SpanList, number: u32, value: &SpanList) {
-    list.push_varint(tag(FieldNumber(number), WireType::Len));
-    list.push_varint(value.len());
-    list.append(value);
 }
 
 /// Returns true if a field has this number and is a varint.

@@ -14,9 +14,10 @@ use proto_splitter_sequences::Records;
 use record_file::ReadAt;
 
 use super::events::Rewritten;
-use super::fields::{ProfileReader, field, is_text};
+use super::fields::{ProfileReader, is_text};
 use super::metadata::merge_metadata;
 use super::plane::Plane;
+use crate::write::field;
 
 /// Maximum number of records in a profile.
 const MAX_RECORDS: u64 = 1 << 24;

@@ -10,7 +10,8 @@ use proto_splitter_core::spans::SpanList;
 use proto_splitter_core::wire::WireType;
 
 use super::events::Numbers;
-use super::fields::{ProfileReader, field, is_number, put_number};
+use super::fields::{ProfileReader, is_number, put_number};
+use crate::write::field;
 
 /// Number of the field that contains a plane's map of event metadata.
 const EVENT_METADATA: u32 = 4;

@@ -8,8 +8,9 @@ use proto_splitter_core::spans::{SourceId, SpanList};
 use proto_splitter_core::wire::WireType;
 
 use super::events::Events;
-use super::fields::{ProfileReader, field, put_number};
+use super::fields::{ProfileReader, put_number};
 use super::metadata::Known;
+use crate::write::field;
 
 /// A plane of a profile, as spans of the profile's records.
 #[derive(Default)]

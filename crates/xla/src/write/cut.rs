@@ -12,7 +12,7 @@ use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType};
 use proto_splitter_core::{ReadOptions, Result};
 use record_file::ReadAt;
 
-use super::record::{Record, head};
+use super::record::{Record, field};
 use super::{MAX_MERGE_RECORD, oversized, uncuttable};
 use crate::manifest::RecordKind;
 use crate::{EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO};
@@ -91,8 +91,7 @@ impl Cutter<'_> {
     /// Returns a length-delimited field whose value consists of the spans `inside`.
     fn wrapped(number: u32, inside: &SpanList) -> SpanList {
         let mut list = SpanList::default();
-        list.push_literal(&head(number, inside.len()));
-        list.append(inside);
+        field(&mut list, number, inside);
         list
     }
 

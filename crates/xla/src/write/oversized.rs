@@ -10,8 +10,8 @@ use proto_splitter_core::spans::SpanList;
 use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType};
 use record_file::ReadAt;
 
-use super::record::{Record, head};
-use super::{MAX_MERGE_RECORD, RecordBytes};
+use super::MAX_MERGE_RECORD;
+use super::record::{ListBytes, Record, field};
 use crate::manifest::RecordKind;
 
 /// Minimum size of a value to move to a separate record, in bytes. Moving smaller values would
@@ -36,9 +36,9 @@ pub(super) fn cut(
     record: &Record,
     root: &MessageDescriptor,
 ) -> Result<Option<Vec<Record>>> {
-    let bytes = InRecord {
+    let bytes = ListBytes {
         message,
-        record: &record.spans,
+        list: &record.spans,
     };
     let size = record.spans.len();
     let mut search = Search {
@@ -69,7 +69,7 @@ pub(super) fn cut(
     let mut records = vec![Record::merge(rest)];
     for value in leaving {
         let mut spans = SpanList::default();
-        push_part(&mut spans, &record.spans, value.range);
+        spans.append_range(&record.spans, value.range);
         records.push(Record {
             kind: value.kind,
             spans,
@@ -80,7 +80,7 @@ pub(super) fn cut(
 }
 
 struct Search<'a> {
-    cursor: WireCursor<SourceInput<'a, InRecord<'a>>>,
+    cursor: WireCursor<SourceInput<'a, ListBytes<'a>>>,
     record: &'a Record,
     path: FieldPath,
     found: Vec<Value>,
@@ -164,7 +164,7 @@ impl Search<'_> {
 /// Returns the content of a range of a record, with the values in `leaving` replaced by empty
 /// values.
 fn without(
-    cursor: &mut WireCursor<SourceInput<'_, InRecord<'_>>>,
+    cursor: &mut WireCursor<SourceInput<'_, ListBytes<'_>>>,
     record: &SpanList,
     range: Range<u64>,
     leaving: &[Value],
@@ -173,53 +173,25 @@ fn without(
     let mut leaving = leaving;
     while let Some(next) = leaving.first() {
         cursor.set_range(at..range.end);
-        let Some(field) = cursor.next()? else {
+        let Some(found) = cursor.next()? else {
             break;
         };
-        at = field.end;
-        if field.wire_type != WireType::Len || field.value.end <= next.range.start {
-            push_part(&mut list, record, field.start..field.end);
+        at = found.end;
+        if found.wire_type != WireType::Len || found.value.end <= next.range.start {
+            list.append_range(record, found.start..found.end);
             continue;
         }
-        let is_inside = |value: &Value| value.range.end <= field.value.end;
+        let is_inside = |value: &Value| value.range.end <= found.value.end;
         let count = leaving.iter().take_while(|value| is_inside(value)).count();
         let (inside, behind) = leaving.split_at(count);
         leaving = behind;
-        let rest = if next.range == field.value {
+        let rest = if next.range == found.value {
             SpanList::default()
         } else {
-            without(cursor, record, field.value.clone(), inside)?
+            without(cursor, record, found.value.clone(), inside)?
         };
-        list.push_literal(&head(field.number.0, rest.len()));
-        list.append(&rest);
+        field(&mut list, found.number.0, &rest);
     }
-    push_part(&mut list, record, at..range.end);
+    list.append_range(record, at..range.end);
     Ok(list)
-}
-
-/// Appends to `list` the spans that are in a byte range of `of`.
-fn push_part(list: &mut SpanList, of: &SpanList, range: Range<u64>) {
-    use proto_splitter_core::spans::SpanSource;
-    for span in of.parts(range) {
-        match span.source {
-            SpanSource::Literal(bytes) => list.push_literal(bytes),
-            SpanSource::Stored(source, at) => list.push_span(source, at..at + span.len),
-        }
-    }
-}
-
-/// The bytes of a planned record, for random access.
-struct InRecord<'a> {
-    message: &'a dyn ReadAt,
-    record: &'a SpanList,
-}
-
-impl ReadAt for InRecord<'_> {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
-        RecordBytes::read_part(self.message, self.record, offset, buf)
-    }
-
-    fn size(&self) -> std::io::Result<u64> {
-        Ok(self.record.len())
-    }
 }

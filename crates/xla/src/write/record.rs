@@ -1,8 +1,11 @@
 //! The records of a planned split proto.
 
+use std::io;
+
 use proto_splitter_core::path::{FieldPath, Step};
 use proto_splitter_core::spans::SpanList;
-use proto_splitter_core::wire::{FieldNumber, WireType, put_varint, tag, varint_len};
+use proto_splitter_core::wire::{FieldNumber, WireType, tag};
+use record_file::ReadAt;
 
 use crate::manifest::RecordKind;
 
@@ -43,11 +46,26 @@ impl Record {
     }
 }
 
-/// Returns the tag and length before the value of a length-delimited field.
-pub(super) fn head(number: u32, len: u64) -> Vec<u8> {
-    let tag = tag(FieldNumber(number), WireType::Len);
-    let mut bytes = Vec::with_capacity(varint_len(tag) + varint_len(len));
-    put_varint(&mut bytes, tag);
-    put_varint(&mut bytes, len);
-    bytes
+/// The bytes of a list of spans of a message, for random access.
+pub(crate) struct ListBytes<'a> {
+    pub(crate) message: &'a dyn ReadAt,
+    pub(crate) list: &'a SpanList,
+}
+
+impl ReadAt for ListBytes<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let read = |_, at, place: &mut [u8]| Ok(self.message.read_exact_at(at, place)?);
+        Ok(self.list.read_at(offset, buf, read)?)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.list.len())
+    }
+}
+
+/// Appends a length-delimited field with the value `value` to a list of spans.
+pub(crate) fn field(list: &mut SpanList, number: u32, value: &SpanList) {
+    list.push_varint(tag(FieldNumber(number), WireType::Len));
+    list.push_varint(value.len());
+    list.append(value);
 }
