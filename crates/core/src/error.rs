@@ -114,6 +114,12 @@ impl Error {
         }
     }
 
+    /// Creates an error of the kind [`InvalidMessage`](ErrorKind::InvalidMessage).
+    #[cold]
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::InvalidMessage, message)
+    }
+
     /// Returns the kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind

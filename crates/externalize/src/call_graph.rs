@@ -83,13 +83,12 @@ impl<'a> CallGraph<'a> {
     /// Fails if two functions have the same name, if a function refers to a missing function, or if
     /// calls form a cycle.
     pub(crate) fn new(graph: &'a GraphDef) -> Result<Self> {
-        let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
         let functions = functions(graph);
         let mut by_name = BTreeMap::new();
         for (at, function) in functions.iter().enumerate() {
             let name = function_name(function);
             if by_name.insert(name, at).is_some() {
-                return Err(invalid(format!("two functions are called {name:?}")));
+                return Err(Error::invalid(format!("two functions are called {name:?}")));
             }
         }
         let mut call_graph = CallGraph {
@@ -105,7 +104,9 @@ impl<'a> CallGraph<'a> {
         call_graph.referred_to(&graph.node)?;
         if let Some(at) = call_graph.in_cycle() {
             let name = functions.get(at).map_or("", function_name);
-            return Err(invalid(format!("the function {name:?} calls itself")));
+            return Err(Error::invalid(format!(
+                "the function {name:?} calls itself"
+            )));
         }
         Ok(call_graph)
     }

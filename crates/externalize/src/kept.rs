@@ -176,12 +176,11 @@ impl Stored {
 
 /// Returns a reader for a tensor of a bundle, and the tensor's checksum, which the reader verifies.
 fn tensor(bundle: &Bundle, name: &str) -> Result<(Arc<dyn ReadAt>, u32)> {
-    let invalid = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
     let Some(tensor) = bundle.find(name) else {
-        return invalid(format!("the bundle has no tensor {name:?}"));
+        return Err(Error::invalid(format!("the bundle has no tensor {name:?}")));
     };
     let TensorLocation::Whole(span) = tensor.location() else {
-        return invalid(format!("the tensor {name:?} is in slices"));
+        return Err(Error::invalid(format!("the tensor {name:?} is in slices")));
     };
     Ok((Arc::new(bundle.reader(tensor)?), span.crc32c))
 }

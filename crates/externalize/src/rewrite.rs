@@ -31,7 +31,7 @@ mod ops;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::Result;
 use proto_splitter_graph_def::proto::{FunctionDef, GraphDef};
 use proto_splitter_saved_model::proto::MetaGraphDef;
 
@@ -159,9 +159,4 @@ impl<'a> Rewriter<'a> {
         self.next_function += 1;
         name
     }
-}
-
-/// Returns an error about the model.
-fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidMessage, message)
 }

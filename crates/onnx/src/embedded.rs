@@ -8,10 +8,12 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(doc)]
+use proto_splitter_core::ErrorKind;
 use proto_splitter_core::formats::Candidate;
 use proto_splitter_core::spans::{SourceId, SpansBuilder};
 use proto_splitter_core::tensor::safetensors::{LEN_LEN, MAX_HEADER_LEN};
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, Result};
 use record_file::ReadAt;
 use safetensors::tensor::Metadata;
 
@@ -76,33 +78,32 @@ fn open(
     file: SourceId,
     options: &OnnxOptions,
 ) -> Result<(Vec<String>, usize)> {
-    let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
     let size = builder.file_size(file)?;
     let source = builder.handle(file)?;
     let mut len = [0; 8];
     source.read_exact_at(0, &mut len)?;
     let len = u64::from_le_bytes(len);
     if len > MAX_HEADER_LEN || len > size.saturating_sub(LEN_LEN) {
-        return Err(invalid(format!(
+        return Err(Error::invalid(format!(
             "not a safetensors file: a header of {len} bytes in a file of {size}"
         )));
     }
     let mut header = vec![0; usize::try_from(len).unwrap_or_default()];
     source.read_exact_at(LEN_LEN, &mut header)?;
     let metadata: Metadata = serde_json::from_slice(&header)
-        .map_err(|error| invalid(format!("the header is damaged: {error}")))?;
+        .map_err(|error| Error::invalid(format!("the header is damaged: {error}")))?;
     drop(header);
     let start = LEN_LEN + len;
     let expected = start.saturating_add(metadata.data_len() as u64);
     if expected != size {
-        return Err(invalid(format!(
+        return Err(Error::invalid(format!(
             "the file has {size} bytes, but its header requires {expected}"
         )));
     }
     let said = metadata.metadata().as_ref();
     let Some(text) = said.and_then(|said| said.get(EMBEDDED_KEY)) else {
-        return Err(invalid(
-            "the safetensors file has no ONNX model in its header".to_owned(),
+        return Err(Error::invalid(
+            "the safetensors file has no ONNX model in its header",
         ));
     };
     let bytes = Arc::new(model_of(text)?);

@@ -120,10 +120,10 @@ impl ExternalReference {
                 }
             };
             if slot.replace(value).is_some() {
-                return Err(invalid(format!("external_data has \"{key}\" twice")));
+                return Err(Error::invalid(format!("external_data has \"{key}\" twice")));
             }
         }
-        let location = location.ok_or_else(|| invalid("external_data has no location"))?;
+        let location = location.ok_or_else(|| Error::invalid("external_data has no location"))?;
         Ok(ExternalReference {
             location: beneath(location)?,
             offset: offset.map_or(Ok(0), |value| number("offset", value))?,
@@ -145,9 +145,8 @@ impl ExternalReference {
     /// number of bytes that the tensor's type and shape require; `None` if they don't determine a
     /// size.
     pub(crate) fn range(&self, needed: Option<u64>, size: u64) -> Result<Range<u64>> {
-        let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
         let Some(left) = size.checked_sub(self.offset) else {
-            return Err(invalid(format!(
+            return Err(Error::invalid(format!(
                 "offset {} is past the end of {}, which has {size} bytes",
                 self.offset,
                 self.location.display()
@@ -155,7 +154,7 @@ impl ExternalReference {
         };
         let length = match (self.length, needed) {
             (Some(length), Some(needed)) if length != needed => {
-                return Err(invalid(format!(
+                return Err(Error::invalid(format!(
                     "the length is {length}, but its type and shape require {needed} bytes"
                 )));
             }
@@ -163,7 +162,7 @@ impl ExternalReference {
             (None, None) => left,
         };
         if length > left {
-            return Err(invalid(format!(
+            return Err(Error::invalid(format!(
                 "{length} bytes from offset {} go past the end of {}, which has {size}",
                 self.offset,
                 self.location.display()
@@ -182,7 +181,7 @@ fn number(key: &str, value: &str) -> Result<u64> {
         .filter(|_| digits)
         .and_then(|number| u64::try_from(number).ok())
         .ok_or_else(|| {
-            invalid(format!(
+            Error::invalid(format!(
                 "{key} \"{}\" is not a plain decimal number below 2^63",
                 value.escape_debug()
             ))
@@ -194,11 +193,11 @@ fn number(key: &str, value: &str) -> Result<u64> {
 pub(crate) fn beneath(location: &str) -> Result<PathBuf> {
     let shown = location.escape_debug();
     if location.is_empty() {
-        return Err(invalid("location is empty"));
+        return Err(Error::invalid("location is empty"));
     }
     if location.contains(['\\', '\0']) {
         let message = format!("location \"{shown}\" has a backslash or a zero byte");
-        return Err(invalid(message));
+        return Err(Error::invalid(message));
     }
     let mut path = PathBuf::new();
     for component in Path::new(location).components() {
@@ -208,24 +207,21 @@ pub(crate) fn beneath(location: &str) -> Result<PathBuf> {
             Component::ParentDir => {
                 if !path.pop() {
                     let message = format!("location \"{shown}\" leaves the model's folder");
-                    return Err(invalid(message));
+                    return Err(Error::invalid(message));
                 }
             }
             Component::RootDir | Component::Prefix(_) => {
-                return Err(invalid(format!("location \"{shown}\" is an absolute path")));
+                return Err(Error::invalid(format!(
+                    "location \"{shown}\" is an absolute path"
+                )));
             }
         }
     }
     if path.as_os_str().is_empty() || location.ends_with('/') {
-        Err(invalid(format!("location \"{shown}\" is a folder")))
+        Err(Error::invalid(format!("location \"{shown}\" is a folder")))
     } else {
         Ok(path)
     }
-}
-
-#[cold]
-fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidMessage, message)
 }
 
 #[cfg(test)]

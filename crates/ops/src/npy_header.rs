@@ -46,7 +46,7 @@ pub fn read_npy_header(source: &mut dyn Read) -> Result<TensorInfo> {
     let mut front = [0; 8];
     fill(source, &mut front)?;
     if front[..6] != NPY_MAGIC {
-        return Err(invalid("the file doesn't begin as NumPy's files do"));
+        return Err(Error::invalid("the file doesn't begin as NumPy's files do"));
     }
     let len = match front[6] {
         1 => {
@@ -70,27 +70,22 @@ pub fn read_npy_header(source: &mut dyn Read) -> Result<TensorInfo> {
     }
     let mut text = vec![0; usize::try_from(len).unwrap_or_default()];
     fill(source, &mut text)?;
-    let text = String::from_utf8(text).map_err(|_| invalid("the header isn't text"))?;
+    let text = String::from_utf8(text).map_err(|_| Error::invalid("the header isn't text"))?;
     parse(&text)
-}
-
-#[cold]
-fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidMessage, message)
 }
 
 fn fill(source: &mut dyn Read, buffer: &mut [u8]) -> Result<()> {
     source
         .read_exact(buffer)
         .map_err(|error| match error.kind() {
-            IoKind::UnexpectedEof => invalid("the header of the NumPy file is incomplete"),
+            IoKind::UnexpectedEof => Error::invalid("the header of the NumPy file is incomplete"),
             _ => error.into(),
         })
 }
 
 fn parse(text: &str) -> Result<TensorInfo> {
     let shown = || {
-        invalid(format!(
+        Error::invalid(format!(
             "{:?} isn't the header of a NumPy file",
             text.trim()
         ))
@@ -107,7 +102,9 @@ fn parse(text: &str) -> Result<TensorInfo> {
             (_, Some('(')) => value.split_once(')'),
             (_, Some('\'')) => value[1..].split_once('\''),
             ("descr", Some('[')) => {
-                return Err(invalid("the elements are records, not single numbers"));
+                return Err(Error::invalid(
+                    "the elements are records, not single numbers",
+                ));
             }
             _ => Some(value.split_once(',').unwrap_or((value, ""))),
         }
@@ -128,7 +125,7 @@ fn parse(text: &str) -> Result<TensorInfo> {
     if fortran && several {
         let message =
             "the elements are in Fortran order; use numpy.ascontiguousarray to put them in C order";
-        return Err(invalid(message));
+        return Err(Error::invalid(message));
     }
     described(descr, shape)
 }
@@ -153,12 +150,12 @@ fn described(descr: &str, shape: Vec<u64>) -> Result<TensorInfo> {
         _ => (ByteOrder::Little, descr),
     };
     let unknown = || {
-        invalid(format!(
+        Error::invalid(format!(
             "the elements have the type {descr:?}, so they aren't numbers"
         ))
     };
     let overflow = || {
-        invalid(format!(
+        Error::invalid(format!(
             "an array of shape {shape:?} has more bytes than can be counted"
         ))
     };

@@ -6,8 +6,10 @@ mod write;
 use std::collections::HashMap;
 use std::path::Path;
 
+#[cfg(doc)]
+use proto_splitter_core::ErrorKind;
 use proto_splitter_core::spans::first_bytes;
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, Result};
 use record_file::ReadAt;
 
 pub(crate) use write::append_checked;
@@ -221,10 +223,7 @@ impl ParameterFile {
 /// parameter files.
 fn refuse_pickle(part: &FilePart) -> Result<()> {
     if looks_like_pickle(&first_bytes(part, 2)?) {
-        Err(Error::new(
-            ErrorKind::InvalidMessage,
-            format!("the file is {PICKLE}"),
-        ))
+        Err(Error::invalid(format!("the file is {PICKLE}")))
     } else {
         Ok(())
     }

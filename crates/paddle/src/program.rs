@@ -209,10 +209,7 @@ fn refuse_others(program: &dyn ReadAt) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::new(
-        ErrorKind::InvalidMessage,
-        format!("the file is {what}"),
-    ))
+    Err(Error::invalid(format!("the file is {what}")))
 }
 
 /// Part of the error message for a file that is a pickle.
@@ -235,12 +232,8 @@ fn variable<S: ReadAt + ?Sized>(
         let message = format!("a variable has {size} bytes, over the limit of {MAX_VAR_SIZE}");
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
-    let var = VarDesc::decode(cursor.bytes(place.clone())?).map_err(|error| {
-        Error::new(
-            ErrorKind::InvalidMessage,
-            format!("a variable can't be decoded: {error}"),
-        )
-    })?;
+    let var = VarDesc::decode(cursor.bytes(place.clone())?)
+        .map_err(|error| Error::invalid(format!("a variable can't be decoded: {error}")))?;
     Ok(PaddleVariable::new(block, var, place))
 }
 

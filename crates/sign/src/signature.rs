@@ -6,7 +6,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::key::{SigningKey, VerifyingKey};
-use crate::statement::{Statement, invalid};
+use crate::statement::Statement;
 
 const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
@@ -101,10 +101,10 @@ impl Signature {
             ));
         }
         let bundle: Bundle = serde_json::from_slice(json).map_err(|error| {
-            invalid(format!("not a Sigstore bundle signed with a key: {error}"))
+            Error::invalid(format!("not a Sigstore bundle signed with a key: {error}"))
         })?;
         if bundle.media_type != MEDIA_TYPE {
-            return Err(invalid(format!(
+            return Err(Error::invalid(format!(
                 "the bundle has type {:?}, expected {MEDIA_TYPE:?}",
                 bundle.media_type
             )));
@@ -118,7 +118,7 @@ impl Signature {
     ///
     /// Doesn't fail in practice, since the JSON consists only of strings.
     pub fn to_json(&self) -> Result<Vec<u8>> {
-        serde_json::to_vec(&self.0).map_err(|error| invalid(error.to_string()))
+        serde_json::to_vec(&self.0).map_err(|error| Error::invalid(error.to_string()))
     }
 
     /// Returns the signed statement. Fails if it wasn't signed with the private key for `key`.

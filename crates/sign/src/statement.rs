@@ -101,7 +101,7 @@ impl Statement {
     /// Parses a statement from JSON. Fails if this crate can't check a model against the statement.
     pub(crate) fn parse(json: &[u8]) -> Result<Self> {
         let statement: Statement = serde_json::from_slice(json).map_err(|error| {
-            invalid(format!(
+            Error::invalid(format!(
                 "the signed statement doesn't describe a model: {error}"
             ))
         })?;
@@ -111,7 +111,7 @@ impl Statement {
         ];
         for (what, found, expected) in expected {
             if found != expected {
-                return Err(invalid(format!(
+                return Err(Error::invalid(format!(
                     "the statement has {what} {found:?}, expected {expected:?}"
                 )));
             }
@@ -132,29 +132,29 @@ impl Statement {
             .iter()
             .find(|one| one.algorithm != SHA256)
         {
-            return Err(invalid(format!(
+            return Err(Error::invalid(format!(
                 "{} has a hash of type {:?}, expected \"sha256\"",
                 other.name, other.algorithm
             )));
         }
         let [subject] = &*statement.subject else {
-            return Err(invalid(format!(
+            return Err(Error::invalid(format!(
                 "{} subjects, expected 1",
                 statement.subject.len()
             )));
         };
         let digest = digest_of_digests(&statement.predicate.resources)
-            .ok_or_else(|| invalid("the hash of a file is not 64 hexadecimal digits".to_owned()))?;
+            .ok_or_else(|| Error::invalid("the hash of a file is not 64 hexadecimal digits"))?;
         if digest != subject.digest.sha256 {
-            return Err(invalid(
-                "the hash of all files doesn't match the hashes of the files".to_owned(),
+            return Err(Error::invalid(
+                "the hash of all files doesn't match the hashes of the files",
             ));
         }
         Ok(statement)
     }
 
     pub(crate) fn to_json(&self) -> Result<Vec<u8>> {
-        serde_json::to_vec(self).map_err(|error| invalid(error.to_string()))
+        serde_json::to_vec(self).map_err(|error| Error::invalid(error.to_string()))
     }
 
     pub(crate) fn model_name(&self) -> &str {
@@ -208,8 +208,4 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
         *byte = high? << 4 | low?;
     }
     Some(bytes)
-}
-
-pub(crate) fn invalid(what: String) -> Error {
-    Error::new(ErrorKind::InvalidMessage, what)
 }

@@ -118,10 +118,6 @@ pub(crate) struct Index {
     pub(crate) tensors: Vec<Tensor>,
 }
 
-fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidMessage, message)
-}
-
 impl Index {
     pub(crate) fn read(source: impl ReadAt) -> Result<Index> {
         let table = TableReader::open(source)?;
@@ -145,13 +141,15 @@ impl Index {
             }
             let Some(shards) = num_shards else {
                 if !key.is_empty() {
-                    return Err(invalid("the first entry of the index is not its header"));
+                    return Err(Error::invalid(
+                        "the first entry of the index is not its header",
+                    ));
                 }
                 num_shards = Some(header(value)?);
                 return Ok(());
             };
             let entry = BundleEntryProto::decode(value)
-                .map_err(|error| invalid(error.to_string()).at_path(&name))?;
+                .map_err(|error| Error::invalid(error.to_string()).at_path(&name))?;
             let entry = Entry::check(entry, shards).map_err(|error| error.at_path(&name))?;
             for slice in &entry.slices {
                 size_of_slices = size_of_slices.saturating_add(slice::key_len(key, slice));
@@ -166,11 +164,11 @@ impl Index {
             } else if std::str::from_utf8(key).is_ok() {
                 entries.push((name, entry));
             } else {
-                return Err(invalid("the name is not UTF-8").at_path(name));
+                return Err(Error::invalid("the name is not UTF-8").at_path(name));
             }
             Ok(())
         })?;
-        let num_shards = num_shards.ok_or_else(|| invalid("the index has no header"))?;
+        let num_shards = num_shards.ok_or_else(|| Error::invalid("the index has no header"))?;
         let tensors = entries
             .into_iter()
             .map(|(name, entry)| entry.resolve(name, &slices))
@@ -185,7 +183,7 @@ impl Index {
 /// Checks the header of an index, and returns the number of data files in the bundle.
 fn header(value: &[u8]) -> Result<u32> {
     let header = BundleHeaderProto::decode(value)
-        .map_err(|error| invalid(format!("the header of the index: {error}")))?;
+        .map_err(|error| Error::invalid(format!("the header of the index: {error}")))?;
     let unsupported = |message| Err(Error::new(ErrorKind::UnsupportedVersion, message));
     if header.endianness() == Endianness::Big {
         return unsupported(
@@ -204,7 +202,7 @@ fn header(value: &[u8]) -> Result<u32> {
     }
     match u32::try_from(header.num_shards) {
         Ok(shards @ 1..=MAX_SHARDS) => Ok(shards),
-        _ => Err(invalid(format!(
+        _ => Err(Error::invalid(format!(
             "{} data files, but there must be 1 to {MAX_SHARDS}",
             header.num_shards
         ))),
@@ -221,20 +219,21 @@ struct Entry {
 
 impl Entry {
     fn check(entry: BundleEntryProto, shards: u32) -> Result<Entry> {
-        let dtype = DataType::try_from(entry.dtype)
-            .map_err(|_| invalid(format!("the tensor is of the unknown type {}", entry.dtype)))?;
+        let dtype = DataType::try_from(entry.dtype).map_err(|_| {
+            Error::invalid(format!("the tensor is of the unknown type {}", entry.dtype))
+        })?;
         let shape = shape(&entry.shape.unwrap_or_default())?;
         let sliced = !entry.slices.is_empty();
         let at = |number: i64, what: &str| {
             u64::try_from(number)
-                .map_err(|_| invalid(format!("{number} can't be the {what} of a tensor")))
+                .map_err(|_| Error::invalid(format!("{number} can't be the {what} of a tensor")))
         };
         let (offset, size) = (at(entry.offset, "offset")?, at(entry.size, "size")?);
         let shard = u32::try_from(entry.shard_id)
             .ok()
             .filter(|shard| *shard < shards);
         let Some(shard) = shard else {
-            return Err(invalid(format!(
+            return Err(Error::invalid(format!(
                 "there is no data file {} of {shards}",
                 entry.shard_id
             )));
@@ -243,19 +242,19 @@ impl Entry {
             .checked_add(size)
             .is_none_or(|end| i64::try_from(end).is_err())
         {
-            return Err(invalid(format!(
+            return Err(Error::invalid(format!(
                 "{size} bytes at {offset} are past the end of any file"
             )));
         }
         match tensor_size(dtype, &shape) {
             Some(expected) if expected != size && !sliced => {
                 let name = dtype_name(dtype);
-                return Err(invalid(format!(
+                return Err(Error::invalid(format!(
                     "the tensor has {size} bytes, but {name}{shape:?} takes {expected}"
                 )));
             }
             None if crate::dtype::element_size(dtype).is_some() => {
-                return Err(invalid(format!(
+                return Err(Error::invalid(format!(
                     "the tensor has more than 2^64 bytes: {shape:?}"
                 )));
             }
@@ -295,11 +294,11 @@ impl Entry {
             let (start, extent) = slice::bounds(proto, &shape)?;
             // An empty slice takes no place.
             if !extent.contains(&0) && !starts.insert(start.clone()) {
-                return Err(invalid(format!("two slices begin at {start:?}")));
+                return Err(Error::invalid(format!("two slices begin at {start:?}")));
             }
             let stored = stored.get(&slice_key(name.as_bytes(), proto)?);
             match stored {
-                Some(entry) if !entry.slices.is_empty() => Err(invalid(
+                Some(entry) if !entry.slices.is_empty() => Err(Error::invalid(
                     "a slice is itself in slices, not in one range of bytes",
                 )),
                 Some(entry) if entry.dtype == dtype && entry.shape == extent => Ok(Slice {
@@ -307,10 +306,10 @@ impl Entry {
                     shape: extent,
                     span: entry.span,
                 }),
-                Some(_) => Err(invalid(
+                Some(_) => Err(Error::invalid(
                     "the type or shape of a slice differs from the index",
                 )),
-                None => Err(invalid("a slice is not in the index")),
+                None => Err(Error::invalid("a slice is not in the index")),
             }
         };
         let slices: Result<Vec<Slice>> = slices.iter().map(resolve).collect();
@@ -318,12 +317,12 @@ impl Entry {
         let size = slices
             .iter()
             .try_fold(0u64, |all, slice| all.checked_add(slice.span.size));
-        let size =
-            size.ok_or_else(|| invalid("the slices have more than 2^64 bytes").at_path(&name))?;
+        let size = size
+            .ok_or_else(|| Error::invalid("the slices have more than 2^64 bytes").at_path(&name))?;
         if let Some(expected) = tensor_size(dtype, &shape).filter(|expected| *expected != size) {
             let message =
                 format!("the slices have {size} bytes, but the whole tensor takes {expected}");
-            return Err(invalid(message).at_path(&name));
+            return Err(Error::invalid(message).at_path(&name));
         }
         Ok(Tensor {
             name,
@@ -339,13 +338,13 @@ fn shape(shape: &TensorShapeProto) -> Result<Vec<u64>> {
     /// Maximum number of dimensions of a tensor in TensorFlow.
     const MAX_RANK: usize = 254;
     if shape.unknown_rank || shape.dim.len() > MAX_RANK {
-        return Err(invalid(format!(
+        return Err(Error::invalid(format!(
             "the shape has no rank, or a rank of more than {MAX_RANK}"
         )));
     }
     let dims = shape.dim.iter().map(|dim| {
         u64::try_from(dim.size)
-            .map_err(|_| invalid(format!("the shape has a dimension of {}", dim.size)))
+            .map_err(|_| Error::invalid(format!("the shape has a dimension of {}", dim.size)))
     });
     dims.collect()
 }

@@ -5,7 +5,7 @@
 //! the bytes `00 01`; the number of dimensions; and, for each dimension, the slice's first index
 //! and length. The length is -1 if the slice spans the whole dimension.
 
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, Result};
 
 use crate::proto::TensorSliceProto;
 use crate::proto::tensor_slice_proto::extent::HasLength;
@@ -49,12 +49,7 @@ pub(crate) fn slice_key(name: &[u8], slice: &TensorSliceProto) -> Result<Vec<u8>
     match u8::try_from(slice.extent.len()) {
         Ok(0) => key.push(0),
         Ok(rank) => key.extend_from_slice(&[1, rank]),
-        Err(_) => {
-            return Err(Error::new(
-                ErrorKind::InvalidMessage,
-                "a slice has over 255 dimensions",
-            ));
-        }
+        Err(_) => return Err(Error::invalid("a slice has over 255 dimensions")),
     }
     for extent in &slice.extent {
         put_signed(&mut key, extent.start);
@@ -86,13 +81,12 @@ fn put_signed(out: &mut Vec<u8>, value: i64) {
 
 /// Returns the first index and the length of a slice in each dimension of a tensor of this shape.
 pub(crate) fn bounds(slice: &TensorSliceProto, shape: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
-    let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
     if slice.extent.len() != shape.len() {
         let message = format!(
             "a slice has {} dimensions, unlike its tensor of {shape:?}",
             slice.extent.len()
         );
-        return Err(invalid(message));
+        return Err(Error::invalid(message));
     }
     let bounds = slice.extent.iter().zip(shape).map(|(extent, &dim)| {
         let start = u64::try_from(extent.start).ok();
@@ -104,7 +98,7 @@ pub(crate) fn bounds(slice: &TensorSliceProto, shape: &[u64]) -> Result<(Vec<u64
             (Some(start), Some(len)) if start.checked_add(len).is_some_and(|end| end <= dim) => {
                 Ok((start, len))
             }
-            _ => Err(invalid(format!("a slice reaches out of {shape:?}"))),
+            _ => Err(Error::invalid(format!("a slice reaches out of {shape:?}"))),
         }
     });
     bounds

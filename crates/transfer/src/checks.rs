@@ -41,12 +41,12 @@ pub(crate) fn check_begin(begin: &Begin, options: &ReceiveOptions) -> Result<()>
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
     if count == 0 {
-        return Err(invalid("the transfer has no chunks"));
+        return Err(Error::invalid("the transfer has no chunks"));
     }
     if begin.first_chunk > count {
         let first = begin.first_chunk;
         let message = format!("the transfer starts at chunk {first} of {count}");
-        return Err(invalid(message));
+        return Err(Error::invalid(message));
     }
     let session = begin.session.len();
     if session > MAX_SESSION_SIZE {
@@ -74,11 +74,11 @@ pub(crate) fn check_trailer(trailer: &ChunkMetadata, begin: &Begin) -> Result<()
     ] {
         if found != said {
             let message = format!("the trailer has {found} {what}, but {said} were announced");
-            return Err(invalid(message));
+            return Err(Error::invalid(message));
         }
     }
     if !trailer.files.is_empty() {
-        return Err(invalid("the trailer names other files"));
+        return Err(Error::invalid("the trailer names other files"));
     }
     Ok(())
 }
@@ -91,7 +91,7 @@ pub(crate) fn piece(data: Data, chunk: u64, offset: u64, size: u64) -> Result<By
             "received bytes of chunk {} at {}, but chunk {chunk} at {offset} was expected",
             data.chunk, data.offset
         );
-        return Err(invalid(message));
+        return Err(Error::invalid(message));
     }
     let left = size - offset;
     let bytes = match data.zstd_size {
@@ -101,11 +101,11 @@ pub(crate) fn piece(data: Data, chunk: u64, offset: u64, size: u64) -> Result<By
     let len = bytes.len() as u64;
     if len > left || (len == 0 && size > 0) {
         let message = format!("a piece has {len} bytes, but {left} are left");
-        return Err(invalid(message));
+        return Err(Error::invalid(message));
     }
     match (len == left, data.crc32c.is_some()) {
-        (true, false) => Err(invalid("its last piece has no checksum")),
-        (false, true) => Err(invalid("a checksum comes before its last piece")),
+        (true, false) => Err(Error::invalid("its last piece has no checksum")),
+        (false, true) => Err(Error::invalid("a checksum comes before its last piece")),
         _ => Ok(bytes),
     }
 }
@@ -123,18 +123,18 @@ pub(crate) fn check_crc32c(what: &str, found: u32, said: u32) -> Result<()> {
 fn decompress(content: &[u8], size: u64, left: u64) -> Result<Bytes> {
     if size > left.min(MAX_PIECE_SIZE as u64) {
         let message = format!("a piece claims {size} bytes, but {left} are left");
-        return Err(invalid(message));
+        return Err(Error::invalid(message));
     }
     inflate(content, usize::try_from(size).unwrap_or(usize::MAX))
 }
 
 #[cfg(feature = "zstd")]
 fn inflate(content: &[u8], size: usize) -> Result<Bytes> {
-    let failed = |error| invalid(format!("a piece can't be decompressed: {error}"));
+    let failed = |error| Error::invalid(format!("a piece can't be decompressed: {error}"));
     let bytes = zstd::bulk::decompress(content, size).map_err(failed)?;
     if bytes.len() != size {
         let message = format!("a piece has {} bytes, but claims {size}", bytes.len());
-        return Err(invalid(message));
+        return Err(Error::invalid(message));
     }
     Ok(bytes.into())
 }
@@ -143,9 +143,4 @@ fn inflate(content: &[u8], size: usize) -> Result<Bytes> {
 fn inflate(_content: &[u8], _size: usize) -> Result<Bytes> {
     let message = "a compressed piece came, but this build has no zstd";
     Err(Error::new(ErrorKind::UnsupportedVersion, message))
-}
-
-#[cold]
-pub(crate) fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidMessage, message)
 }

@@ -8,7 +8,7 @@ use proto_splitter_core::progress::Meter;
 use proto_splitter_core::proto::ChunkMetadata;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use crate::checks::{check_begin, check_crc32c, check_trailer, invalid, piece};
+use crate::checks::{check_begin, check_crc32c, check_trailer, piece};
 use crate::options::ReceiveOptions;
 use crate::proto::{Begin, Data, End, Frame, ResumeToken};
 use crate::store::{Place, Spool, Store};
@@ -192,11 +192,11 @@ impl Receiver {
     fn take(&mut self, mut frame: Frame) -> Result<()> {
         match (&self.state, frame.begin.take()) {
             (State::Begin, Some(begin)) => self.start(begin)?,
-            (State::Begin, None) => return Err(invalid("the first frame has no `begin`")),
-            (State::Nothing, _) => return Err(invalid("a frame came after the last")),
-            (_, Some(_)) => return Err(invalid("a second `begin` came")),
+            (State::Begin, None) => return Err(Error::invalid("the first frame has no `begin`")),
+            (State::Nothing, _) => return Err(Error::invalid("a frame came after the last")),
+            (_, Some(_)) => return Err(Error::invalid("a second `begin` came")),
             (_, None) if frame == Frame::default() => {
-                return Err(invalid("an empty frame came"));
+                return Err(Error::invalid("an empty frame came"));
             }
             (_, None) => {}
         }
@@ -233,7 +233,7 @@ impl Receiver {
                 let message = format!(
                     "the transfer can't resume at chunk {first}: the message is another one, or {there} chunks were received"
                 );
-                return Err(invalid(message));
+                return Err(Error::invalid(message));
             }
             if let Some(Store::File(spool)) = &self.store {
                 spool.tell(false);
@@ -251,13 +251,13 @@ impl Receiver {
             if bytes.is_empty() {
                 return Ok(());
             }
-            return Err(invalid("bytes of the trailer came twice"));
+            return Err(Error::invalid("bytes of the trailer came twice"));
         };
         trailer.extend_from_slice(bytes);
         let (size, said) = (trailer.len() as u64, self.begin.trailer_size);
         if size > said {
             let message = format!("the trailer has {size} bytes, but {said} were announced");
-            return Err(invalid(message));
+            return Err(Error::invalid(message));
         }
         if size < said {
             return Ok(());
@@ -286,7 +286,9 @@ impl Receiver {
 
     fn take_data(&mut self, data: Data) -> Result<()> {
         let State::Chunk { offset, crc32c } = self.state else {
-            return Err(invalid("bytes of a chunk came before the trailer ended"));
+            return Err(Error::invalid(
+                "bytes of a chunk came before the trailer ended",
+            ));
         };
         let chunk = self.received;
         let index = usize::try_from(chunk).unwrap_or(usize::MAX);
@@ -295,7 +297,7 @@ impl Receiver {
             trailer.and_then(|trailer| trailer.chunks.get_mut(index)),
             self.store.as_mut(),
         ) else {
-            return Err(invalid("bytes of a chunk came after the last chunk"));
+            return Err(Error::invalid("bytes of a chunk came after the last chunk"));
         };
         let said = data.crc32c;
         let bytes = piece(data, chunk, offset, info.size)?;
@@ -357,12 +359,12 @@ impl Receiver {
         let (received, count) = self.chunks();
         if received < count || !matches!(self.state, State::Chunk { .. }) {
             let message = format!("the end came in chunk {received} of {count}");
-            return Err(invalid(message));
+            return Err(Error::invalid(message));
         }
         check_crc32c("the chunks together have", self.sums, end.chunks_crc32c)?;
         if let Some(trailer) = &mut self.trailer {
             if trailer.source_size.is_some() && end.source_crc32c.is_none() {
-                return Err(invalid("the end has no checksum of the message"));
+                return Err(Error::invalid("the end has no checksum of the message"));
             }
             trailer.source_crc32c = end.source_crc32c;
         }
@@ -393,6 +395,6 @@ impl Receiver {
 ///
 /// [`ErrorKind::InvalidMessage`] if the bytes aren't a serialized frame.
 pub fn decode_frame(bytes: Bytes) -> Result<Frame> {
-    let undecodable = |error| invalid(format!("a frame can't be decoded: {error}"));
+    let undecodable = |error| Error::invalid(format!("a frame can't be decoded: {error}"));
     prost::Message::decode(bytes).map_err(undecodable)
 }

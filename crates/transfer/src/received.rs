@@ -13,7 +13,6 @@ use proto_splitter_core::proto::ChunkMetadata;
 use proto_splitter_core::{Error, Result};
 use record_file::ReadAt;
 
-use crate::checks::invalid;
 use crate::receive::Receiver;
 use crate::store::{Spool, Store};
 
@@ -40,7 +39,7 @@ impl Receiver {
     /// [`ErrorKind::InvalidMessage`](proto_splitter_core::ErrorKind::InvalidMessage) if the message
     /// can't be decoded as `M`.
     pub fn into_message<M: prost::Message + Default>(self) -> Result<M> {
-        let undecodable = |error| invalid(format!("the message can't be decoded: {error}"));
+        let undecodable = |error| Error::invalid(format!("the message can't be decoded: {error}"));
         match self.into_whole()? {
             Whole::Pieces(pieces) => M::decode(pieces),
             Whole::File(file, reading) => M::decode(file.merge_to_bytes(&reading)?),

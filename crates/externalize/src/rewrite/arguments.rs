@@ -12,10 +12,10 @@ use proto_splitter_graph_def::proto::attr_value::Value;
 use proto_splitter_graph_def::proto::op_def::ArgDef;
 use proto_splitter_graph_def::proto::{FunctionDef, GraphDef, NodeDef};
 
+use super::Rewriter;
 use super::build::{Scope, boxed, handle, read, shape_proto};
 use super::constants::replacement;
 use super::names::Names;
-use super::{Rewriter, invalid};
 use crate::call_graph::{CallGraph, function_name, functions, nodes};
 use crate::call_sites::{CallSite, call_sites, extensible, has_frames};
 use crate::content::Content;
@@ -207,7 +207,9 @@ fn take_arguments(
     for content in arguments.iter().map(|content| &contents[*content]) {
         let name = argument_name(content);
         if signature.input_arg.iter().any(|arg| arg.name == name) {
-            return Err(invalid(format!("an argument is called {name:?} already")));
+            return Err(Error::invalid(format!(
+                "an argument is called {name:?} already"
+            )));
         }
         signature.input_arg.push(ArgDef {
             name,
@@ -360,7 +362,7 @@ fn add_inputs<'c>(
             "the call {:?} has too few inputs for a {}",
             node.name, node.op
         );
-        return Err(invalid(message));
+        return Err(Error::invalid(message));
     };
     node.input.splice(next..next, inputs);
     let types = node
@@ -369,7 +371,7 @@ fn add_inputs<'c>(
         .or_insert_with(|| boxed(Value::List(Box::default())));
     let Some(Value::List(types)) = &mut types.value else {
         let message = format!("the call {:?} has no list {}", node.name, site.types);
-        return Err(invalid(message));
+        return Err(Error::invalid(message));
     };
     types
         .r#type

@@ -1,11 +1,11 @@
 //! Replacing constants with nodes that read variables.
 
-use proto_splitter_core::Result;
+use proto_splitter_core::{Error, Result};
 use proto_splitter_graph_def::proto::NodeDef;
 
+use super::Rewriter;
 use super::build::{Node, Scope, handle, read};
 use super::names::Names;
-use super::{Rewriter, invalid};
 use crate::call_graph::{CallGraph, function_name, named_functions};
 use crate::content::Content;
 
@@ -110,7 +110,7 @@ pub(super) fn check_no_inputs(constant: &NodeDef) -> Result<()> {
         return Ok(());
     }
     let message = format!("the constant {:?} has an input", constant.name);
-    Err(invalid(message))
+    Err(Error::invalid(message))
 }
 
 /// Returns the three nodes that replace a constant.

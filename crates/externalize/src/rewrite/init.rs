@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_splitter_core::Result;
+use proto_splitter_core::{Error, Result};
 use proto_splitter_graph_def::proto::{DataType, FunctionDef, NodeDef, TensorShapeProto};
 use proto_splitter_saved_model::proto::collection_def::{Kind, NodeList};
 use proto_splitter_saved_model::proto::tensor_info::Encoding;
 use proto_splitter_saved_model::proto::{AssetFileDef, TensorInfo};
 
 use super::build::{self, Node, Scope, handle, restore};
-use super::{BUNDLE_NAME, Rewriter, invalid, shared_name};
+use super::{BUNDLE_NAME, Rewriter, shared_name};
 use crate::call_graph::named_functions;
 use crate::content::Content;
 
@@ -214,7 +214,7 @@ impl Rewriter<'_> {
             .map(|(at, node)| (node.name.as_str(), at))
             .collect();
         let Some(first) = by_name.get(init) else {
-            return Err(invalid(format!(
+            return Err(Error::invalid(format!(
                 "{init:?} initializes the model, but isn't there"
             )));
         };
@@ -229,7 +229,7 @@ impl Rewriter<'_> {
                     let name = &graph.node[at].name;
                     let message =
                         format!("the node {name:?} has the input {input:?}, which isn't there");
-                    return Err(invalid(message));
+                    return Err(Error::invalid(message));
                 };
                 to_do.push(*input);
             }

@@ -9,10 +9,10 @@ use std::path::Path;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::{FunctionDef, NodeDef};
 
+use super::Rewriter;
 use super::build::{self, Node, Scope};
 use super::constants::{check_no_inputs, replacement};
 use super::names::Names;
-use super::{Rewriter, invalid};
 use crate::content::Content;
 
 /// Returns the path of the file for `content` in `folder`.
@@ -71,7 +71,7 @@ impl Rewriter<'_> {
             return Ok(());
         };
         if objects.nodes.is_empty() {
-            return Err(invalid("the object graph has no objects"));
+            return Err(Error::invalid("the object graph has no objects"));
         }
         let body =
             |name: &str, content: &Content| Ok(function(name, &region(folder, content)?, content));

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use proto_splitter_core::Result;
+use proto_splitter_core::{Error, Result};
 use proto_splitter_graph_def::proto::{DataType, FunctionDef, VersionDef};
 use proto_splitter_saved_model::proto::saved_object::Kind;
 use proto_splitter_saved_model::proto::structured_value::Kind as Structure;
@@ -15,9 +15,9 @@ use proto_splitter_saved_model::proto::{
     SavedObjectGraph, SavedResource, SavedUserObject, StructuredValue, TensorSpecProto, TupleValue,
 };
 
+use super::Rewriter;
 use super::build::shape_proto;
 use super::init::{Added, constant_function};
-use super::{Rewriter, invalid};
 use crate::call_graph::function_name;
 use crate::content::Content;
 
@@ -90,7 +90,7 @@ impl Rewriter<'_> {
         let resource = push_object(&mut objects, resource);
         match objects.nodes.first_mut() {
             Some(root) => root.children.push(named(CONSTANTS_OBJECT, resource)),
-            None => return Err(invalid("the object graph has no objects")),
+            None => return Err(Error::invalid("the object graph has no objects")),
         }
         let mut captured = captured.to_vec();
         captured.extend(self.bind_arguments(&mut objects));
@@ -256,7 +256,7 @@ fn concrete(
     };
     match objects.concrete_functions.insert(name.to_owned(), function) {
         None => Ok(()),
-        Some(_) => Err(invalid(format!(
+        Some(_) => Err(Error::invalid(format!(
             "a concrete function is called {name:?} already"
         ))),
     }

@@ -56,7 +56,8 @@ pub(super) fn header<'a>(
         at = end;
     }
     let metadata = metadata.map(|(key, value)| [(key.to_owned(), value)].into_iter().collect());
-    let metadata = Metadata::new(metadata, listed).map_err(|error| invalid(error.to_string()))?;
+    let metadata =
+        Metadata::new(metadata, listed).map_err(|error| Error::invalid(error.to_string()))?;
     let head = start_of_file(serde_json::to_vec(&metadata).map_err(json_error)?)?;
     let start = head.len() as u64;
     for one in leaving {
@@ -79,11 +80,7 @@ fn info(one: &Leaving, offsets: (u64, u64)) -> Result<TensorInfo> {
 
 #[cold]
 fn too_large(one: &Leaving) -> Error {
-    invalid(format!("tensor \"{}\": too large for the format", one.name))
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidMessage, message)
+    Error::invalid(format!("tensor \"{}\": too large for the format", one.name))
 }
 
 fn json_error(error: serde_json::Error) -> Error {

@@ -121,7 +121,7 @@ impl<'m> Files<'m> {
 
     pub(super) fn begin_program(&mut self, kind: ProgramKind) -> Result<()> {
         if self.kind.is_some() {
-            return Err(invalid(
+            return Err(Error::invalid(
                 "a model has either a ProgramDesc or JSON, not both",
             ));
         }
@@ -156,7 +156,8 @@ impl<'m> Files<'m> {
 
     pub(super) fn begin_companion(&mut self) -> Result<()> {
         let name = self.companion.take();
-        let name = name.ok_or_else(|| invalid("a companion file of the model has no name"))?;
+        let name =
+            name.ok_or_else(|| Error::invalid("a companion file of the model has no name"))?;
         // The previous parameter file may still be open.
         self.end_file()?;
         match self.arrangement {
@@ -208,7 +209,7 @@ impl<'m> Files<'m> {
         match self.arrangement {
             Arrangement::Original => {
                 let name = self.parameters.file.clone();
-                let name = name.ok_or_else(|| invalid("a parameter file has no name"))?;
+                let name = name.ok_or_else(|| Error::invalid("a parameter file has no name"))?;
                 if !self.parameters.separate {
                     check_plain(&name)?;
                 }
@@ -273,7 +274,7 @@ impl<'m> Files<'m> {
         let open = self
             .open
             .as_mut()
-            .ok_or_else(|| invalid("no file is open for a parameter"))?;
+            .ok_or_else(|| Error::invalid("no file is open for a parameter"))?;
         incoming.write_front(layout, open)
     }
 
@@ -281,7 +282,7 @@ impl<'m> Files<'m> {
     /// reads a file with all parameters in this order.
     fn check_order(&mut self, incoming: &Incoming) -> Result<()> {
         if self.seen > 1 && incoming.name <= self.last {
-            return Err(invalid(
+            return Err(Error::invalid(
                 "files of one parameter each aren't in the order of their names",
             ));
         }
@@ -321,7 +322,7 @@ impl<'m> Files<'m> {
         };
         let offset = open.stream_position()?;
         let end = offset.checked_add(len);
-        let end = end.ok_or_else(|| invalid("a file of more than 2^64 bytes"))?;
+        let end = end.ok_or_else(|| Error::invalid("a file of more than 2^64 bytes"))?;
         open.seek(SeekFrom::Start(end))?;
         self.gaps.push(Gap {
             range: range.clone(),
@@ -388,10 +389,6 @@ impl<'m> Files<'m> {
         self.open = Some(BufWriter::with_capacity(BUFFER_LEN, Arc::new(file)));
         Ok(())
     }
-}
-
-fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidMessage, message)
 }
 
 /// Fails unless a name is that of a file directly in the model's folder.

@@ -89,7 +89,7 @@ impl Incoming {
         if len(range).is_multiple_of(8) {
             Ok(())
         } else {
-            Err(invalid(format!(
+            Err(Error::invalid(format!(
                 "{} bytes of 64-bit numbers, which isn't a multiple of 8",
                 len(range)
             )))
@@ -101,13 +101,13 @@ impl Incoming {
     pub(super) fn begin_data(&mut self, size: u64, is_vocabulary: bool) -> Result<()> {
         (self.has_data, self.data) = (true, size);
         if is_vocabulary != (self.kind == StreamKind::Vocabulary) {
-            return Err(invalid(format!("the data isn't a {}", self.kind)));
+            return Err(Error::invalid(format!("the data isn't a {}", self.kind)));
         }
         if self.kind != StreamKind::Dense && !self.lod.is_empty() {
-            return Err(invalid(format!("a {} has no LoD", self.kind)));
+            return Err(Error::invalid(format!("a {} has no LoD", self.kind)));
         }
         if self.kind != StreamKind::SelectedRows && (self.rows.is_some() || self.height != 0) {
-            return Err(invalid(format!("a {} has no rows", self.kind)));
+            return Err(Error::invalid(format!("a {} has no rows", self.kind)));
         }
         if is_vocabulary {
             return Ok(());
@@ -115,12 +115,12 @@ impl Incoming {
         let desc = read_desc(&self.desc)?;
         if data_size(&desc.dims, desc.element) != Some(size) {
             let message = format!("{size} bytes of data for a tensor of dims {:?}", desc.dims);
-            return Err(invalid(message));
+            return Err(Error::invalid(message));
         }
         let rows = self.rows.as_ref().map_or(0, len) / 8;
         if self.kind == StreamKind::SelectedRows && desc.dims.first() != Some(&rows) {
             let message = format!("{rows} row numbers for a tensor of dims {:?}", desc.dims);
-            return Err(invalid(message));
+            return Err(Error::invalid(message));
         }
         Ok(())
     }
@@ -162,8 +162,4 @@ impl Incoming {
         }
         Ok(())
     }
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidMessage, message)
 }

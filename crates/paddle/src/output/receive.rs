@@ -126,7 +126,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         if is_whole && self.nested.is_empty() {
             self.files.end()
         } else {
-            Err(invalid("the message ends early").at_offset(self.position))
+            Err(Error::invalid("the message ends early").at_offset(self.position))
         }
     }
 
@@ -159,7 +159,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
                 self.held.extend_from_slice(part);
                 if self.held.len() as u64 == len {
                     let text = String::from_utf8(std::mem::take(&mut self.held))
-                        .map_err(|_| invalid("a name isn't Unicode"))?;
+                        .map_err(|_| Error::invalid("a name isn't Unicode"))?;
                     self.state = State::Header;
                     self.text(number, text)?;
                     self.close()?;
@@ -227,7 +227,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
             let message = format!(
                 "field {number} comes after field {last}: a tensor's description has to come before its data"
             );
-            return Err(invalid(&message).at_offset(self.position));
+            return Err(Error::invalid(message).at_offset(self.position));
         }
         let header = std::mem::take(&mut self.held);
         let size = self.incoming.desc.len() as u64 + header.len() as u64;
@@ -247,7 +247,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         if self.held.len() < MAX_HEADER {
             Ok(())
         } else {
-            Err(invalid("invalid tag or length").at_offset(self.position))
+            Err(Error::invalid("invalid tag or length").at_offset(self.position))
         }
     }
 
@@ -264,7 +264,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
                 "field {number} comes after field {}: fields have to be in the order of their numbers, each once",
                 top.last
             );
-            return Err(invalid(&message).at_offset(at));
+            return Err(Error::invalid(message).at_offset(at));
         }
         top.last = number;
         Ok(())
@@ -281,7 +281,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         let end = end.filter(|end| *end <= self.top().end);
         let Some(end) = end else {
             let message = format!("field {number} has {len} bytes, more than its message has left");
-            return Err(invalid(&message).at_offset(self.position));
+            return Err(Error::invalid(message).at_offset(self.position));
         };
         let context = self.top().context;
         match (context, number) {
@@ -353,8 +353,10 @@ impl<'a, 'm> Receiver<'a, 'm> {
     fn close(&mut self) -> Result<()> {
         while let Some(frame) = self.nested.pop_if(|frame| frame.end <= self.position) {
             if frame.end < self.position {
-                return Err(invalid("a field exceeds the message that contains it")
-                    .at_offset(self.position));
+                return Err(
+                    Error::invalid("a field exceeds the message that contains it")
+                        .at_offset(self.position),
+                );
             }
             match frame.context {
                 Context::Tensor if !self.incoming.has_data => {
@@ -362,7 +364,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
                     self.files.end_parameter(&mut self.incoming)?;
                 }
                 Context::Parameter if !self.incoming.has_data => {
-                    return Err(self.located(invalid("there is no tensor")));
+                    return Err(self.located(Error::invalid("there is no tensor")));
                 }
                 Context::File => self.files.end_parameter_file()?,
                 Context::Companion => self.files.end_companion()?,
@@ -435,25 +437,27 @@ impl<'a, 'm> Receiver<'a, 'm> {
     fn number(&mut self, number: u32, value: u64) -> Result<()> {
         let small = i32::try_from(value).unwrap_or(-1);
         match (self.top().context, number) {
-            (Context::File, field::parameter_file::LAYOUT) => match Layout::try_from(small) {
-                Ok(layout) => self.files.layout(layout),
-                Err(_) => {
-                    Err(invalid(&format!("layout {value} isn't known")).at_offset(self.position))
+            (Context::File, field::parameter_file::LAYOUT) => {
+                match Layout::try_from(small) {
+                    Ok(layout) => self.files.layout(layout),
+                    Err(_) => Err(Error::invalid(format!("layout {value} isn't known"))
+                        .at_offset(self.position)),
                 }
-            },
+            }
             (Context::File, field::parameter_file::SEPARATE) => {
                 self.files.separate(value != 0);
                 Ok(())
             }
-            (Context::Parameter, field::parameter::KIND) => match StreamKind::try_from(small) {
-                Ok(kind) => {
-                    self.incoming.kind = kind;
-                    Ok(())
+            (Context::Parameter, field::parameter::KIND) => {
+                match StreamKind::try_from(small) {
+                    Ok(kind) => {
+                        self.incoming.kind = kind;
+                        Ok(())
+                    }
+                    Err(_) => Err(Error::invalid(format!("kind {value} isn't known"))
+                        .at_offset(self.position)),
                 }
-                Err(_) => {
-                    Err(invalid(&format!("kind {value} isn't known")).at_offset(self.position))
-                }
-            },
+            }
             (Context::Parameter, field::parameter::HEIGHT) => {
                 self.incoming.height = value.cast_signed();
                 Ok(())
@@ -461,10 +465,6 @@ impl<'a, 'm> Receiver<'a, 'm> {
             _ => Err(self.unknown(number)),
         }
     }
-}
-
-fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidMessage, message)
 }
 
 /// Removes up to `most` bytes from the front of `bytes`, and returns them.

@@ -93,10 +93,10 @@ pub(crate) fn parameters(program: &dyn ReadAt) -> Result<Vec<ParameterSpec>> {
     let mut text = vec![0; usize::try_from(size).unwrap_or_default()];
     program.read_exact_at(0, &mut text)?;
     let file: File<'_> = serde_json::from_slice(&text)
-        .map_err(|error| invalid(format!("not a program of Paddle 3.x: {error}")))?;
+        .map_err(|error| Error::invalid(format!("not a program of Paddle 3.x: {error}")))?;
     if file.base_code.magic != "pir" {
         let magic = &file.base_code.magic;
-        return Err(invalid(format!(
+        return Err(Error::invalid(format!(
             "not a program of Paddle 3.x: its magic is {magic:?}"
         )));
     }
@@ -110,14 +110,10 @@ pub(crate) fn parameters(program: &dyn ReadAt) -> Result<Vec<ParameterSpec>> {
     in_order(specs.collect::<Result<_>>()?)
 }
 
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidMessage, message)
-}
-
 fn parameter(op: &Op<'_>) -> Result<ParameterSpec> {
     let attributes = value(op.attributes);
     let name = attributes.get(3).and_then(Value::as_str);
-    let name = name.ok_or_else(|| invalid("a parameter of the program has no name".into()))?;
+    let name = name.ok_or_else(|| Error::invalid("a parameter of the program has no name"))?;
     let outputs = value(op.outputs);
     let tensor = &outputs["TT"];
     let dtype = tensor["D"][0]["#"].as_str().and_then(dtype);

@@ -1,7 +1,7 @@
 //! Parsing the `TensorDesc` of a stream.
 
 use proto_splitter_core::wire::{SourceInput, WireCursor, WireType, decode_varint};
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, Result};
 
 use crate::dtype::element_type;
 use crate::proto::framework::var_type::Type;
@@ -45,10 +45,10 @@ pub(crate) fn read_desc(bytes: &[u8]) -> Result<Desc> {
             _ => {}
         }
     }
-    let dtype = dtype.ok_or_else(|| invalid("the tensor's description has no data type"))?;
+    let dtype = dtype.ok_or_else(|| Error::invalid("the tensor's description has no data type"))?;
     let (dtype, element) = element_type(dtype)?;
     let known = |(at, &dim): (usize, &i64)| {
-        u64::try_from(dim).map_err(|_| invalid(&format!("dim {at} is negative: {dim}")))
+        u64::try_from(dim).map_err(|_| Error::invalid(format!("dim {at} is negative: {dim}")))
     };
     let dims = dims.iter().enumerate().map(known).collect::<Result<_>>()?;
     Ok(Desc {
@@ -59,15 +59,11 @@ pub(crate) fn read_desc(bytes: &[u8]) -> Result<Desc> {
     })
 }
 
-fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidMessage, message)
-}
-
 /// Parses the varint at `at` as an int64. Returns its value, and its length in bytes.
 fn number(bytes: &[u8], at: usize) -> Result<(i64, usize)> {
     let number = bytes.get(at..).and_then(decode_varint);
-    let (number, len) =
-        number.ok_or_else(|| invalid("a number in the tensor's description is truncated"))?;
+    let (number, len) = number
+        .ok_or_else(|| Error::invalid("a number in the tensor's description is truncated"))?;
     Ok((number.cast_signed(), len))
 }
 

@@ -102,7 +102,7 @@ impl Stream {
                 if fits {
                     Ok(())
                 } else {
-                    Err(invalid(format!(
+                    Err(Error::invalid(format!(
                         "offsets must start at 0 and not decrease: offset {index} of LoD level {at} is {offset}"
                     )))
                 }
@@ -110,7 +110,7 @@ impl Stream {
             if last != counted {
                 let message =
                     format!("LoD level {at} ends with {last}, but must end with {counted}");
-                return Err(invalid(message).at_offset(level.start));
+                return Err(Error::invalid(message).at_offset(level.start));
             }
         }
         self.for_each_word(source, |_, _| ())?;
@@ -119,17 +119,13 @@ impl Stream {
             if (0..height).contains(&row.cast_signed()) {
                 Ok(())
             } else {
-                Err(invalid(format!(
+                Err(Error::invalid(format!(
                     "row {index} has the number {}, but the height is {height}",
                     row.cast_signed()
                 )))
             }
         })
     }
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidMessage, message)
 }
 
 /// Calls `take` with each 64-bit number in a byte range, and the number's index in that range.
