@@ -3,13 +3,11 @@
 use std::io::Write;
 use std::ops::Range;
 
+use proto_splitter_core::wire::{Input, SourceInput};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
 use super::{Layout, Stream, StreamKind};
-
-/// Number of bytes to read at once: 64 KiB.
-const WINDOW: usize = 64 << 10;
 
 /// Minimum size in bytes of a vocabulary's entry, which has the length of a string, the string and
 /// an ID.
@@ -89,7 +87,7 @@ impl Stream {
         if self.kind != StreamKind::Vocabulary {
             return Ok(());
         }
-        let mut window = Window::new(source, self.parts.data.clone());
+        let mut window = Window::new(source, self.parts.data.end);
         let mut at = self.parts.data.start;
         let count = window.u64(at, "the number of words")?;
         at = at.saturating_add(8);
@@ -118,7 +116,7 @@ impl Stream {
 
 /// Skips the vocabulary at the start of `within`, and returns the offset of the vocabulary's end.
 pub(super) fn walk(source: &dyn ReadAt, within: Range<u64>) -> Result<u64> {
-    let mut window = Window::new(source, within.clone());
+    let mut window = Window::new(source, within.end);
     let at = within.start;
     let count = window.u64(at, "the number of words")?;
     let mut at = at + 8;
@@ -140,22 +138,12 @@ pub(super) fn walk(source: &dyn ReadAt, within: Range<u64>) -> Result<u64> {
     Ok(at)
 }
 
-/// A window into the source, whose bytes are held in memory.
-struct Window<'a> {
-    source: &'a dyn ReadAt,
-    bytes: Vec<u8>,
-    start: u64,
-    end: u64,
-}
+/// The bytes of the source up to the end of the vocabulary or of the file.
+struct Window<'a>(SourceInput<'a, dyn ReadAt + 'a>);
 
 impl<'a> Window<'a> {
-    fn new(source: &'a dyn ReadAt, range: Range<u64>) -> Self {
-        Window {
-            source,
-            bytes: Vec::new(),
-            start: range.start,
-            end: range.end,
-        }
+    fn new(source: &'a dyn ReadAt, end: u64) -> Self {
+        Window(SourceInput::new(source, end))
     }
 
     fn u64(&mut self, at: u64, what: &str) -> Result<u64> {
@@ -163,23 +151,15 @@ impl<'a> Window<'a> {
         Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
     }
 
-    /// Returns the `size` bytes at `at`. If they aren't in the window, moves the window, and
-    /// enlarges it if necessary.
+    /// Returns the `size` bytes at `at`, which are called `what` in errors.
     fn bytes(&mut self, at: u64, size: u64, what: &str) -> Result<&[u8]> {
-        let left = self.end.saturating_sub(at);
+        let left = self.0.size().saturating_sub(at);
         if left < size {
             let message = format!("{what} is truncated: {left} of {size} bytes are left");
             return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
         }
-        if at < self.start || at + size > self.start + self.bytes.len() as u64 {
-            let most = left.min(size.max(WINDOW as u64));
-            self.bytes
-                .resize(usize::try_from(most).unwrap_or(WINDOW), 0);
-            self.source.read_exact_at(at, &mut self.bytes)?;
-            self.start = at;
-        }
-        let from = usize::try_from(at - self.start).unwrap_or_default();
         let size = usize::try_from(size).unwrap_or_default();
-        Ok(self.bytes.get(from..from + size).unwrap_or_default())
+        let bytes = self.0.fetch(at, size)?;
+        Ok(bytes.get(..size).unwrap_or_default())
     }
 }
