@@ -1,4 +1,5 @@
 //! Sources that can be read at any offset, by several threads at once.
+use std::fmt;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
@@ -105,6 +106,12 @@ pub trait ReadAt: Send + Sync {
     /// they need them. A [`RecordReader`](crate::RecordReader) reads 256 KiB ahead in any case.
     fn is_prefetched(&self) -> bool {
         false
+    }
+}
+
+impl fmt::Debug for dyn ReadAt + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReadAt")
     }
 }
 

@@ -35,19 +35,11 @@ const STREAM_FROM: u64 = 8 << 20;
 /// assert_eq!(log, b"\x02\x08\x01\x02\x08\x02");
 /// # Ok::<(), proto_splitter_core::Error>(())
 /// ```
+#[derive(Debug)]
 pub struct Elements {
     message: Arc<dyn ReadAt>,
     number: FieldNumber,
     drops_others: bool,
-}
-
-impl std::fmt::Debug for Elements {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Elements")
-            .field("number", &self.number)
-            .field("drops_others", &self.drops_others)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Elements {

@@ -64,20 +64,12 @@ pub struct Sequence {
 }
 
 /// The file that contains the sequence.
+#[derive(Debug)]
 enum Source {
     /// Delimited file, in which each element is preceded by its length.
     Delimited(Arc<dyn ReadAt>),
     /// Riegeli file, in which each element is a record.
     Records(Box<Records>),
-}
-
-impl std::fmt::Debug for Source {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Source::Delimited(_) => f.write_str("Delimited"),
-            Source::Records(records) => records.fmt(f),
-        }
-    }
 }
 
 /// The encoded bytes of a group of small elements in the message, including tags and lengths.

@@ -108,19 +108,12 @@ impl Found {
 }
 
 /// The constants in the module that a message contains.
+#[derive(Debug)]
 pub(crate) struct Literals {
     message: Arc<dyn ReadAt>,
     /// Field numbers that lead from the message to the module.
     module: &'static [u32],
     found: OnceLock<Found>,
-}
-
-impl std::fmt::Debug for Literals {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Literals")
-            .field("module", &self.module)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Literals {

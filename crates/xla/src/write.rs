@@ -108,19 +108,11 @@ impl WriteOptions {
 /// ```
 #[derive(Debug)]
 pub struct Draft {
-    message: Message,
+    /// The message to divide into records.
+    message: Arc<dyn ReadAt>,
     manifest: Manifest,
     /// Contents of the records after the manifest, as spans of the message.
     records: Vec<SpanList>,
-}
-
-/// The message to divide into records.
-struct Message(Arc<dyn ReadAt>);
-
-impl std::fmt::Debug for Message {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Message")
-    }
 }
 
 impl Draft {
@@ -158,7 +150,7 @@ impl Draft {
             .map(|record| (record.kind, record.spans))
             .unzip();
         Draft {
-            message: Message(message),
+            message,
             manifest: Manifest::new(message_type, kinds),
             records,
         }
@@ -217,7 +209,7 @@ impl Draft {
         let mut buffer = Vec::new();
         for record in &self.records {
             let len = record.len();
-            let mut bytes = RecordBytes::new(&*self.message.0, record, &meter);
+            let mut bytes = RecordBytes::new(&*self.message, record, &meter);
             if len > STREAM_FROM {
                 let is_snappy = matches!(compression, Compression::Snappy { .. });
                 let fits = !is_snappy || len <= MAX_SNAPPY;

@@ -70,7 +70,7 @@ pub(crate) fn canonical(
 /// A planner for the canonical forms of messages in one source.
 #[expect(
     missing_debug_implementations,
-    reason = "it borrows a source, which has no `Debug`"
+    reason = "it has the descriptors of all fields"
 )]
 pub struct Canonical<'a> {
     source: &'a dyn ReadAt,

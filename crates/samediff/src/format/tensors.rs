@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use proto_splitter_core::formats::{Archive, Checks, Entry, Verified};
@@ -35,16 +34,8 @@ pub(super) struct Tensors {
     counts: Vec<usize>,
     /// Map from a tensor's name to the index of its array in `arrays`.
     by_name: HashMap<String, usize>,
-    file: Option<OpenFile>,
-}
-
-/// An open file that contains arrays.
-struct OpenFile(Arc<dyn ReadAt>);
-
-impl fmt::Debug for OpenFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OpenFile")
-    }
+    /// The open file that contains the arrays.
+    file: Option<Arc<dyn ReadAt>>,
 }
 
 /// The location of an array's data.
@@ -126,7 +117,7 @@ impl Tensors {
 
     /// Sets the open file that contains the arrays.
     pub(super) fn of_file(mut self, file: Arc<dyn ReadAt>) -> Tensors {
-        self.file = Some(OpenFile(file));
+        self.file = Some(file);
         self
     }
 
@@ -135,8 +126,7 @@ impl Tensors {
     pub(super) fn file_of(archive: &dyn Archive) -> Option<Arc<dyn ReadAt>> {
         let archive: &dyn Any = archive;
         let tensors = archive.downcast_ref::<Tensors>()?;
-        let OpenFile(file) = tensors.file.as_ref()?;
-        Some(Arc::clone(file))
+        tensors.file.clone()
     }
 
     fn array(&self, held: &Held) -> Result<Array> {

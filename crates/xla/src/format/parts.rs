@@ -24,20 +24,12 @@ pub(super) const LAYER: &str = "layer";
 #[derive(Debug)]
 pub(super) struct Parts {
     message_type: String,
-    message: Whole,
+    /// The whole message, which is read in order to verify it.
+    message: Arc<dyn ReadAt>,
     layers: Vec<Layer>,
     split: Option<SplitProto>,
     /// Constants, which are found on first use; `None` if the message has no module.
     literals: OnceLock<Option<Literals>>,
-}
-
-/// The whole message, which is read in order to verify it.
-struct Whole(Arc<dyn ReadAt>);
-
-impl std::fmt::Debug for Whole {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Whole")
-    }
 }
 
 impl Parts {
@@ -49,7 +41,7 @@ impl Parts {
     ) -> Parts {
         Parts {
             message_type: message_type.to_owned(),
-            message: Whole(message),
+            message,
             layers,
             split,
             literals: OnceLock::new(),
@@ -61,7 +53,7 @@ impl Parts {
         if let Some(literals) = self.literals.get() {
             return Ok(literals.as_ref());
         }
-        let message = Arc::clone(&self.message.0);
+        let message = Arc::clone(&self.message);
         let literals = match self.message_type.as_str() {
             HLO_PROTO => Some(Literals::new(message, &[1])),
             GPU_EXECUTABLE | CPU_EXECUTABLE => Some(Literals::new(message, &[1, 1])),
@@ -87,7 +79,7 @@ impl Parts {
         if self.message_type != EXECUTABLE_AND_OPTIONS {
             return Ok(None);
         }
-        Ok(Executable::find(&self.message.0)?.split)
+        Ok(Executable::find(&self.message)?.split)
     }
 }
 
@@ -129,7 +121,7 @@ impl Archive for Parts {
     }
 
     fn verify(&self, progress: &Progress) -> Result<Verified> {
-        let size = read_through(&*self.message.0, progress)?;
+        let size = read_through(&*self.message, progress)?;
         let inside = self.inside()?;
         if let Some(inside) = &inside {
             let read = read_through(&**inside.message(), progress);
