@@ -18,14 +18,13 @@ use record_file::ReadAt;
 use safetensors::tensor::Metadata;
 
 use crate::change::Change;
-use crate::context::{Context, Part};
 use crate::external::EMBEDDED_KEY;
 use crate::model_json::model_of;
 use crate::options::OnnxOptions;
 use crate::rewrite::{Decide, Rewriter};
 use crate::source::{OnnxSource, named};
 use crate::tensor::Tensor;
-use crate::walk::{Cursor, Place, walk};
+use crate::walk::{Place, walk};
 
 /// First bytes of the JSON header of a safetensors file with a model in its header.
 const METADATA: &[u8] = b"{\"__metadata__\":{";
@@ -142,6 +141,7 @@ struct Tensors<'a> {
     used: HashSet<String>,
 }
 
+// The whole model is in this file, so a compiled node's content is not moved into it.
 impl Decide for Tensors<'_> {
     fn tensor(
         &mut self,
@@ -170,16 +170,5 @@ impl Decide for Tensors<'_> {
         }
         self.used.insert(tensor.name.clone());
         Ok(Change::raw_data(self.file, from..to))
-    }
-
-    // The whole model is in this file, so a compiled node's content is not moved into it.
-    fn context(
-        &mut self,
-        _: &Context,
-        _: Part,
-        _: &mut Cursor<'_>,
-        _: &mut SpansBuilder,
-    ) -> Result<Change> {
-        Ok(Change::None)
     }
 }

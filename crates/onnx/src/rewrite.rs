@@ -20,13 +20,16 @@ pub(crate) trait Decide {
         builder: &mut SpansBuilder,
     ) -> Result<Change>;
 
+    /// Decides about the content of a compiled node. The default implementation changes nothing.
     fn context(
         &mut self,
-        context: &Context,
-        part: Part,
-        cursor: &mut Cursor<'_>,
-        builder: &mut SpansBuilder,
-    ) -> Result<Change>;
+        _context: &Context,
+        _part: Part,
+        _cursor: &mut Cursor<'_>,
+        _builder: &mut SpansBuilder,
+    ) -> Result<Change> {
+        Ok(Change::None)
+    }
 }
 
 /// A visitor that copies a model, with changes, to a message made of spans. It updates the lengths

@@ -6,7 +6,7 @@ use std::ops::Range;
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{MessageReader, Result};
 
-use super::leaving::DataFile;
+use super::leaving::{DataFile, numbered, stem_and_ending};
 use super::same;
 
 /// Suffix and extension of the names of content files: `model_ctx.bin`, or
@@ -74,13 +74,10 @@ impl Contexts {
             }
         }
         let count = sizes.len();
-        let stem = name.strip_suffix(".onnx").unwrap_or(name);
         let (context, extension) = ENDING;
+        let stem = format!("{}{context}", stem_and_ending(name).0);
         let named = sizes.into_iter().enumerate().map(|(at, size)| DataFile {
-            name: match count {
-                1 => format!("{stem}{context}{extension}"),
-                _ => format!("{stem}{context}-{:05}-of-{count:05}{extension}", at + 1),
-            },
+            name: numbered(&stem, extension, at, count),
             head: Vec::new(),
             size,
         });

@@ -20,7 +20,7 @@ use record_file::ReadAt;
 use super::contexts::Contexts;
 use super::leaving::{DataFile, Leaving};
 use super::place::replace;
-use super::plan::{Away, ExternalPlan, check, choose, file_name, left_in};
+use super::plan::{ExternalPlan, check, choose, file_name, left_in, skeleton};
 use super::safetensors::{header, stored_as};
 use super::written::WrittenOnnx;
 use super::{DataFormat, ExternalOptions};
@@ -115,14 +115,8 @@ impl EmbeddedPlan {
         for one in &mut leaving {
             one.offset = one.offset.saturating_sub(head.len() as u64);
         }
-        let away = Away {
-            leaving: &leaving,
-            names: &[HERE.to_owned()],
-            contexts: &contexts,
-            context_names: &[],
-            seen: 0,
-        };
-        let skeleton = away.skeleton(&model, options)?;
+        let names = [HERE.to_owned()];
+        let skeleton = skeleton(&model, options, &leaving, &contexts, (&names, &[]))?;
         let (text, unknown) = json_of(&skeleton)?;
         let model_size = text.len() as u64;
         (file.head, file.size) = header(leaving.iter_mut(), Some((KEY, text)))?;

@@ -18,6 +18,22 @@ pub(super) struct DataFile {
     pub(super) size: u64,
 }
 
+/// Returns the name of the data file with index `at`, of `count` files.
+pub(super) fn numbered(stem: &str, ending: &str, at: usize, count: usize) -> String {
+    match count {
+        1 => format!("{stem}{ending}"),
+        _ => format!("{stem}-{:05}-of-{count:05}{ending}", at + 1),
+    }
+}
+
+/// Returns the beginning and the ending of the names of data files, for a model called `name`.
+pub(super) fn stem_and_ending(name: &str) -> (&str, &'static str) {
+    match name.strip_suffix(".onnx") {
+        Some(stem) => (stem, ".onnx.data"),
+        None => (name, ".data"),
+    }
+}
+
 /// A tensor that is moved out of the model.
 #[derive(Debug)]
 pub(super) struct Leaving {

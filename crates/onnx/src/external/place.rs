@@ -25,6 +25,7 @@ use proto_splitter_core::atomic::{AtomicFile, FolderLock, MadeFrom, folder, warn
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{Error, Result};
 
+use super::leaving::stem_and_ending;
 use super::{ExternalOptions, contexts, safetensors};
 use crate::options::OnnxOptions;
 use crate::source::OnnxSource;
@@ -33,9 +34,6 @@ use crate::source::OnnxSource;
 /// are two endings, since a killed process may have left a model that refers to files with one of
 /// them.
 const INTERIM: [&str; 2] = [".new1", ".new2"];
-
-/// Ending for the names of data files in the safetensors format.
-const SAFETENSORS: &str = ".safetensors";
 
 /// Extension of data files that may have an index.
 const INDEXED: &str = "safetensors";
@@ -420,10 +418,7 @@ fn is_own(path: &Path, target: &Path) -> bool {
         return false;
     };
     let name = ending_of(path).map_or(name, |ending| &name[..name.len() - ending.len()]);
-    let (stem, extension) = match model.strip_suffix(".onnx") {
-        Some(stem) => (stem, ".onnx.data"),
-        None => (model, ".data"),
-    };
+    let (stem, extension) = stem_and_ending(model);
     let Some(rest) = name.strip_prefix(stem) else {
         return false;
     };
@@ -431,7 +426,7 @@ fn is_own(path: &Path, target: &Path) -> bool {
     let rest = contexts.unwrap_or(rest);
     let extensions = match contexts {
         Some(_) => &[contexts::ENDING.1][..],
-        None => &[extension, SAFETENSORS],
+        None => &[extension, safetensors::ENDING],
     };
     if extensions.contains(&rest) {
         return true;

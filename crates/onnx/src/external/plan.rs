@@ -13,7 +13,7 @@ use proto_splitter_core::{Error, ErrorKind, MessageReader, Result};
 use record_file::ReadAt;
 
 use super::contexts::Contexts;
-use super::leaving::{Bytes, DataFile, Leaving};
+use super::leaving::{Bytes, DataFile, Leaving, numbered, stem_and_ending};
 use super::{
     ALIGNED_ABOVE, DataFormat, ExternalOptions, LEAST_MIN_SIZE, MAX_MODEL_SIZE, MAX_SHAPE_CARRIER,
     safetensors, same,
@@ -126,15 +126,8 @@ impl ExternalPlan {
         };
         let all = files.iter().chain(&contexts.files);
         let names: Vec<String> = all.map(|file| file.name.clone()).collect();
-        let (names, context_names) = names.split_at(files.len());
-        let away = Away {
-            leaving: &leaving,
-            names,
-            contexts: &contexts,
-            context_names,
-            seen: 0,
-        };
-        let skeleton = away.skeleton(&model, options)?;
+        let names = names.split_at(files.len());
+        let skeleton = skeleton(&model, options, &leaving, &contexts, names)?;
         let plan = ExternalPlan {
             model,
             target,
@@ -150,15 +143,9 @@ impl ExternalPlan {
 
     /// Returns the content of the `.onnx` file if the data files have these names.
     pub(super) fn skeleton_with(&self, names: &[String]) -> Result<Spans> {
-        let (names, context_names) = names.split_at(self.files.len().min(names.len()));
-        let away = Away {
-            leaving: &self.leaving,
-            names,
-            contexts: &self.contexts,
-            context_names,
-            seen: 0,
-        };
-        away.skeleton(&self.model, &self.options)
+        let names = names.split_at(self.files.len().min(names.len()));
+        let (leaving, contexts) = (&self.leaving, &self.contexts);
+        skeleton(&self.model, &self.options, leaving, contexts, names)
     }
 
     /// Returns the size of the `.onnx` file, in bytes.
@@ -434,14 +421,10 @@ fn lay_out(
         }
         (one.file, one.offset) = (sizes.len() - 1, offset);
     }
-    let stem = name.strip_suffix(".onnx");
+    let (stem, ending) = stem_and_ending(name);
     let count = sizes.len();
     let named = sizes.into_iter().enumerate().map(|(at, size)| DataFile {
-        name: match (count, stem) {
-            (1, _) => format!("{name}.data"),
-            (_, Some(stem)) => format!("{stem}-{:05}-of-{count:05}.onnx.data", at + 1),
-            (_, None) => format!("{name}-{:05}-of-{count:05}.data", at + 1),
-        },
+        name: numbered(stem, ending, at, count),
         head: Vec::new(),
         size,
     });
@@ -449,35 +432,42 @@ fn lay_out(
 }
 
 /// The tensors and compiled-node contents that are moved out of a model, and their files.
-pub(super) struct Away<'a> {
-    pub(super) leaving: &'a [Leaving],
-    pub(super) names: &'a [String],
-    pub(super) contexts: &'a Contexts,
-    pub(super) context_names: &'a [String],
+struct Away<'a> {
+    leaving: &'a [Leaving],
+    names: &'a [String],
+    contexts: &'a Contexts,
+    context_names: &'a [String],
     /// Number of tensors in `leaving` that were already found in the model.
-    pub(super) seen: usize,
+    seen: usize,
 }
 
-impl Away<'_> {
-    /// Returns the model without the tensors and compiled-node contents that are moved out, as
-    /// spans.
-    pub(super) fn skeleton(
-        mut self,
-        model: &MessageReader,
-        options: &ExternalOptions,
-    ) -> Result<Spans> {
-        let mut builder = SpansBuilder::new();
-        let source = builder.reader("the model", model.clone().into())?;
-        let mut rewriter = Rewriter::new(&mut builder, source, &mut self);
-        let size = model.total_size();
-        walk(model, size, options.max_depth, &mut rewriter)?;
-        rewriter.finish(size)?;
-        if let Some(one) = self.leaving.get(self.seen) {
-            let message = format!("tensor \"{}\" is no longer in the model", one.name);
-            return Err(Error::new(ErrorKind::SourceChanged, message));
-        }
-        builder.finish()
+/// Returns the model without the tensors and compiled-node contents that are moved out, as spans.
+/// `names` has the names of the files with tensors, and of those with contents.
+pub(super) fn skeleton(
+    model: &MessageReader,
+    options: &ExternalOptions,
+    leaving: &[Leaving],
+    contexts: &Contexts,
+    (names, context_names): (&[String], &[String]),
+) -> Result<Spans> {
+    let mut away = Away {
+        leaving,
+        names,
+        contexts,
+        context_names,
+        seen: 0,
+    };
+    let mut builder = SpansBuilder::new();
+    let source = builder.reader("the model", model.clone().into())?;
+    let mut rewriter = Rewriter::new(&mut builder, source, &mut away);
+    let size = model.total_size();
+    walk(model, size, options.max_depth, &mut rewriter)?;
+    rewriter.finish(size)?;
+    if let Some(one) = leaving.get(away.seen) {
+        let message = format!("tensor \"{}\" is no longer in the model", one.name);
+        return Err(Error::new(ErrorKind::SourceChanged, message));
     }
+    builder.finish()
 }
 
 impl Decide for Away<'_> {

@@ -14,10 +14,13 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
 use super::ExternalOptions;
-use super::leaving::{DataFile, Leaving};
+use super::leaving::{DataFile, Leaving, numbered, stem_and_ending};
 use crate::archive::dtype;
 use crate::data_type::element_bits;
 use crate::proto::tensor_proto::DataType;
+
+/// Ending for the names of data files.
+pub(super) const ENDING: &str = ".safetensors";
 
 /// Returns the element type and the shape with which a safetensors file stores a tensor; `None` if
 /// it can't store the tensor.
@@ -89,11 +92,7 @@ fn json_error(error: serde_json::Error) -> Error {
 
 /// Returns the name of the data file with index `at`, of `count` files, for a model called `name`.
 fn file_name(name: &str, at: usize, count: usize) -> String {
-    let stem = name.strip_suffix(".onnx").unwrap_or(name);
-    match count {
-        1 => format!("{stem}.safetensors"),
-        _ => format!("{stem}-{:05}-of-{count:05}.safetensors", at + 1),
-    }
+    numbered(stem_and_ending(name).0, ENDING, at, count)
 }
 
 /// Returns the name of the index, which maps tensors to data files, for a model called `name`.
