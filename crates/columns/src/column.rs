@@ -7,16 +7,14 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer, NullBufferBuilder};
 use arrow_schema::ArrowError;
-use proto_splitter_core::wire::WireType;
+use proto_splitter_core::wire::{WireType, low_32};
 use proto_splitter_core::{Error, Result};
 
 use crate::fields::{Met, number};
 use crate::flat::Flat;
 use crate::leaf::{LeafValues, offsets, push_end};
 use crate::pending::Pending;
-use crate::shape::{
-    MessageShape, Scalar, Shape, Slot, entries_field, entry_fields, item_field, low,
-};
+use crate::shape::{MessageShape, Scalar, Shape, Slot, entries_field, entry_fields, item_field};
 use crate::source::Source;
 use crate::unit::Elements;
 
@@ -221,7 +219,7 @@ impl MapColumn {
             }
         }
         let is_unknown = match &self.value {
-            Shape::Enum(names) => !names.is_known(low(entry.value.bits).cast_signed()),
+            Shape::Enum(names) => !names.is_known(low_32(entry.value.bits).cast_signed()),
             _ => false,
         };
         if !(is_unknown && entry.value.is_there) {
@@ -453,7 +451,7 @@ impl MessageColumns {
             return Err(other_type(source, met, slot, &self.shape));
         }
         if let Some(names) = &slot.names
-            && !names.is_known(low(met.bits).cast_signed())
+            && !names.is_known(low_32(met.bits).cast_signed())
         {
             return Ok(());
         }

@@ -10,11 +10,11 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 use proto_splitter_core::Result;
-use proto_splitter_core::wire::unzigzag;
+use proto_splitter_core::wire::{low_32, unzigzag};
 
 use crate::fields::{LEN, Met, pack, unpack};
 use crate::names::EnumNames;
-use crate::shape::{FieldShape, Scalar, Shape, low};
+use crate::shape::{FieldShape, Scalar, Shape};
 
 /// A column for a singular field that isn't a message.
 ///
@@ -72,7 +72,7 @@ impl Flat {
     pub(crate) fn set(&mut self, row: usize, bits: u64) -> Result<bool> {
         let bits = match &self.names {
             None => bits,
-            Some(names) => match names.place(low(bits).cast_signed())? {
+            Some(names) => match names.place(low_32(bits).cast_signed())? {
                 Some(place) => place_bits(place),
                 None => return Ok(false),
             },
@@ -122,7 +122,7 @@ impl Flat {
         let array = match &self.shape {
             Shape::Scalar(scalar) => array(*scalar, bits, bytes, nulls)?,
             _ => {
-                let places = bits.iter().map(|&bits| low(bits).cast_signed());
+                let places = bits.iter().map(|&bits| low_32(bits).cast_signed());
                 let places = Int32Array::try_new(places.collect(), nulls)?;
                 let names = self.names.as_ref().map(|names| names.dictionary());
                 let names = names.unwrap_or_else(|| Arc::new(StringArray::new_null(0)));
@@ -148,11 +148,11 @@ fn array(
     let all = bits.iter().copied();
     Ok(match scalar {
         Scalar::Int32 | Scalar::Sfixed32 => {
-            let values = all.map(|bits| low(bits).cast_signed());
+            let values = all.map(|bits| low_32(bits).cast_signed());
             Arc::new(Int32Array::try_new(values.collect(), nulls)?)
         }
         Scalar::Sint32 => {
-            let values = all.map(|bits| low(scalar.bits(bits)).cast_signed());
+            let values = all.map(|bits| low_32(scalar.bits(bits)).cast_signed());
             Arc::new(Int32Array::try_new(values.collect(), nulls)?)
         }
         Scalar::Int64 | Scalar::Sfixed64 => Arc::new(Int64Array::try_new(
@@ -161,11 +161,11 @@ fn array(
         )?),
         Scalar::Sint64 => Arc::new(Int64Array::try_new(all.map(unzigzag).collect(), nulls)?),
         Scalar::Uint32 | Scalar::Fixed32 => {
-            Arc::new(UInt32Array::try_new(all.map(low).collect(), nulls)?)
+            Arc::new(UInt32Array::try_new(all.map(low_32).collect(), nulls)?)
         }
         Scalar::Uint64 | Scalar::Fixed64 => Arc::new(UInt64Array::try_new(all.collect(), nulls)?),
         Scalar::Float => {
-            let values = all.map(|bits| f32::from_bits(low(bits)));
+            let values = all.map(|bits| f32::from_bits(low_32(bits)));
             Arc::new(Float32Array::try_new(values.collect(), nulls)?)
         }
         Scalar::Double => {
@@ -199,7 +199,7 @@ fn joined(bits: &[u64], source: &[u8]) -> Result<(OffsetBuffer<i32>, Buffer), Ar
     for &bits in bits {
         if bits & LEN > 0 {
             bytes.extend_from_slice(source.get(unpack(bits)).unwrap_or_default());
-            end += low(bits).cast_signed();
+            end += low_32(bits).cast_signed();
         }
         ends.push(end);
     }

@@ -8,12 +8,12 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, TimeUnit};
-use proto_splitter_core::wire::WireType;
+use proto_splitter_core::wire::{WireType, low_32};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::names::EnumNames;
 use crate::pending::Pending;
-use crate::shape::{Scalar, Shape, low};
+use crate::shape::{Scalar, Shape};
 use crate::source::Source;
 use crate::time;
 
@@ -88,19 +88,19 @@ impl LeafValues {
         let bits = value.bits;
         match self {
             LeafValues::Int32(values, scalar) => {
-                values.push(low(scalar.bits(bits)).cast_signed());
+                values.push(low_32(scalar.bits(bits)).cast_signed());
             }
             LeafValues::Int64(values, scalar) => values.push(scalar.bits(bits).cast_signed()),
-            LeafValues::Uint32(values) => values.push(low(bits)),
+            LeafValues::Uint32(values) => values.push(low_32(bits)),
             LeafValues::Uint64(values) => values.push(bits),
-            LeafValues::Float(values) => values.push(f32::from_bits(low(bits))),
+            LeafValues::Float(values) => values.push(f32::from_bits(low_32(bits))),
             LeafValues::Double(values) => values.push(f64::from_bits(bits)),
             LeafValues::Bool(values) => values.append(bits != 0),
             LeafValues::Bytes { ends, bytes, .. } => {
                 bytes.extend_from_slice(source.at(&value.value));
                 push_end(ends, bytes.len())?;
             }
-            LeafValues::Enum(places, names) => match names.place(low(bits).cast_signed())? {
+            LeafValues::Enum(places, names) => match names.place(low_32(bits).cast_signed())? {
                 Some(place) => places.push(place),
                 None => return Ok(false),
             },

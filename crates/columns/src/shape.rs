@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use prost_reflect::Kind;
-use proto_splitter_core::wire::{WireType, decode_varint, unzigzag};
+use proto_splitter_core::wire::{WireType, decode_short_varint, decode_varint, low_32, unzigzag};
 
 use crate::fields::{number, pack};
 use crate::names::EnumNames;
@@ -83,21 +83,14 @@ impl Scalar {
         match self {
             // The upper 32 bits are dropped, as in all protobuf parsers.
             Scalar::Int32 | Scalar::Uint32 | Scalar::Fixed32 | Scalar::Sfixed32 | Scalar::Float => {
-                low(wire).into()
+                low_32(wire).into()
             }
-            Scalar::Sint32 => low(unzigzag(low(wire).into()).cast_unsigned()).into(),
+            Scalar::Sint32 => low_32(unzigzag(low_32(wire).into()).cast_unsigned()).into(),
             Scalar::Sint64 => unzigzag(wire).cast_unsigned(),
             Scalar::Bool => u64::from(wire != 0),
             _ => wire,
         }
     }
-}
-
-/// Returns the low 32 bits of a value.
-#[inline]
-pub(crate) fn low(bits: u64) -> u32 {
-    let [a, b, c, d, ..] = bits.to_le_bytes();
-    u32::from_le_bytes([a, b, c, d])
 }
 
 /// The type of a column, which determines its Arrow type.
@@ -296,8 +289,9 @@ impl MessageShape {
         let simple = self.simple[usize::from(tag)]?;
         let value = u64::from_le_bytes(value);
         let (bits, len) = match simple.wire {
-            WireType::Varint => short_varint(value)?,
-            WireType::Fixed32 => (low(value).into(), 4),
+            WireType::Varint if value & 0x80 == 0 => (value & 0x7f, 1),
+            WireType::Varint => decode_short_varint(value)?,
+            WireType::Fixed32 => (low_32(value).into(), 4),
             WireType::Fixed64 => (value, 8),
             _ => {
                 let len = usize::try_from(value & 0x7f).ok()?;
@@ -354,25 +348,6 @@ impl MessageShape {
     pub(crate) fn arrow_fields(&self) -> Fields {
         self.fields.iter().map(FieldShape::arrow_field).collect()
     }
-}
-
-/// Decodes the varint at the start of eight bytes, and returns its value and its size in bytes.
-/// Returns `None` if the varint is longer than eight bytes.
-#[inline]
-fn short_varint(bytes: u64) -> Option<(u64, usize)> {
-    if bytes & 0x80 == 0 {
-        return Some((bytes & 0x7f, 1));
-    }
-    let ends = !bytes & 0x8080_8080_8080_8080;
-    if ends == 0 {
-        return None;
-    }
-    let bits = bytes & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
-    // These steps join pairs of neighboring groups of bits, which have 7, 14 and then 28 bits.
-    let bits = bits & 0x007f_007f_007f_007f | (bits & 0x7f00_7f00_7f00_7f00) >> 1;
-    let bits = bits & 0x0000_3fff_0000_3fff | (bits & 0x3fff_0000_3fff_0000) >> 2;
-    let bits = bits & 0x0fff_ffff | (bits & 0x0fff_ffff_0000_0000) >> 4;
-    Some((bits, ends.trailing_zeros() as usize / 8 + 1))
 }
 
 /// Returns the field with this tag if it is simple: it is singular, isn't a message, and affects at

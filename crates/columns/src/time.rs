@@ -5,10 +5,9 @@ use std::ops::Range;
 use arrow_array::{Array, ArrayRef, Int64Array, make_array};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
-use proto_splitter_core::wire::WireType;
+use proto_splitter_core::wire::{WireType, low_32};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use crate::shape::low;
 use crate::source::Source;
 
 /// Converts a `google.protobuf.Timestamp` to a number of units since 1970, rounded towards the
@@ -44,7 +43,7 @@ fn count<'p>(
         while let Some(met) = fields.next()? {
             match (met.number, met.wire) {
                 (1, WireType::Varint) => seconds = met.bits.cast_signed(),
-                (2, WireType::Varint) => nanos = low(met.bits).cast_signed(),
+                (2, WireType::Varint) => nanos = low_32(met.bits).cast_signed(),
                 _ => {}
             }
         }

@@ -16,7 +16,10 @@ pub(crate) use input::{at_hand, part_at_hand};
 pub use kind::wire_type;
 pub(crate) use tag::short_tag;
 pub use tag::{FieldNumber, WireType, tag};
-pub use varint::{MAX_VARINT_LEN, decode_varint, encode_varint, put_varint, varint_len};
+pub use varint::{
+    MAX_VARINT_LEN, decode_short_varint, decode_varint, encode_varint, low_32, put_varint,
+    varint_len,
+};
 pub use zigzag::{unzigzag, zigzag};
 
 #[cfg(test)]

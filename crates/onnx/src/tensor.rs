@@ -5,7 +5,7 @@ use std::mem::take;
 use std::ops::Range;
 
 use proto_splitter_core::tensor::ElementForm;
-use proto_splitter_core::wire::{Field, Input, WireCursor, WireType, decode_varint};
+use proto_splitter_core::wire::{Field, Input, WireCursor, WireType, decode_varint, low_32};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use record_file::ReadAt;
@@ -147,7 +147,9 @@ impl Tensor {
                 (field::DIMS, WireType::Varint) if self.dims.len() < MAX_RANK => {
                     self.dims.push(value.cast_signed());
                 }
-                (field::DATA_TYPE, WireType::Varint) => self.data_type = low_i32(value),
+                (field::DATA_TYPE, WireType::Varint) => {
+                    self.data_type = low_32(value).cast_signed()
+                }
                 (field::DATA_LOCATION, WireType::Varint) => self.is_external = value == 1,
                 (0 | field::DIMS | field::EXTERNAL_DATA, _) => return None,
                 (_, WireType::Len) => {
@@ -179,7 +181,7 @@ impl Tensor {
                 }
                 (field::DATA_TYPE, WireType::Varint) => {
                     // Enums and int32 are truncated to 32 bits, as every parser does.
-                    tensor.data_type = low_i32(varint(cursor, &found)?);
+                    tensor.data_type = low_32(varint(cursor, &found)?).cast_signed();
                 }
                 (field::NAME, WireType::Len) => read_name(cursor, &found, &mut tensor.name)?,
                 (field::RAW_DATA, WireType::Len) => tensor.raw = Some(found.value),
@@ -300,12 +302,6 @@ pub(crate) fn varint<I: Input>(cursor: &mut WireCursor<I>, found: &Field) -> Res
         let message = "varint is truncated or too long";
         Error::new(ErrorKind::InvalidMessage, message).at_offset(found.start)
     })
-}
-
-/// Returns the low 32 bits of a varint, to which protobuf truncates the value of an `int32` field.
-pub(crate) fn low_i32(value: u64) -> i32 {
-    let [a, b, c, d, ..] = value.to_le_bytes();
-    i32::from_le_bytes([a, b, c, d])
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 use prost_reflect::Kind;
 
-use crate::wire::{decode_varint, unzigzag};
+use crate::wire::{decode_varint, low_32, unzigzag};
 
 /// A value of a scalar field.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,13 +48,15 @@ impl ScalarValue {
         Some(match kind {
             Kind::Int64 => ScalarValue::Signed(varint()?.cast_signed()),
             // Bits beyond the lower 32 are dropped, as protobuf parsers do.
-            Kind::Int32 | Kind::Enum(_) => ScalarValue::Signed(low(varint()?).cast_signed().into()),
+            Kind::Int32 | Kind::Enum(_) => {
+                ScalarValue::Signed(low_32(varint()?).cast_signed().into())
+            }
             Kind::Sint64 => ScalarValue::Signed(unzigzag(varint()?)),
-            Kind::Sint32 => ScalarValue::Signed(unzigzag(low(varint()?).into())),
+            Kind::Sint32 => ScalarValue::Signed(unzigzag(low_32(varint()?).into())),
             Kind::Sfixed64 => ScalarValue::Signed(i64::from_le_bytes(eight()?)),
             Kind::Sfixed32 => ScalarValue::Signed(i32::from_le_bytes(four()?).into()),
             Kind::Uint64 => ScalarValue::Unsigned(varint()?),
-            Kind::Uint32 => ScalarValue::Unsigned(low(varint()?).into()),
+            Kind::Uint32 => ScalarValue::Unsigned(low_32(varint()?).into()),
             Kind::Fixed64 => ScalarValue::Unsigned(u64::from_le_bytes(eight()?)),
             Kind::Fixed32 => ScalarValue::Unsigned(u32::from_le_bytes(four()?).into()),
             Kind::Double => ScalarValue::Double(f64::from_le_bytes(eight()?)),
@@ -104,12 +106,6 @@ impl ScalarValue {
             ScalarValue::Bytes(_) => "bytes",
         }
     }
-}
-
-/// Returns the low 32 bits.
-fn low(bits: u64) -> u32 {
-    let [a, b, c, d, ..] = bits.to_le_bytes();
-    u32::from_le_bytes([a, b, c, d])
 }
 
 #[cfg(test)]

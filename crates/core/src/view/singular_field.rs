@@ -5,7 +5,7 @@ use prost_reflect::{EnumDescriptor, Kind};
 use crate::Result;
 use crate::features::is_closed_enum;
 use crate::path::FieldRef;
-use crate::wire::{Field, Input, WireCursor, WireType, decode_varint};
+use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, low_32};
 
 /// A singular field.
 pub(crate) struct SingularField {
@@ -53,8 +53,6 @@ impl SingularField {
             return true;
         };
         let bits = decode_varint(value).map_or(0, |(bits, _)| bits);
-        let [a, b, c, d, ..] = bits.to_le_bytes();
-        let number = i32::from_le_bytes([a, b, c, d]);
-        values.get_value(number).is_some()
+        values.get_value(low_32(bits).cast_signed()).is_some()
     }
 }

@@ -24,14 +24,9 @@ pub fn decode_varint(bytes: &[u8]) -> Option<(u64, usize)> {
 
 fn decode_long(bytes: &[u8]) -> Option<(u64, usize)> {
     if let Some(front) = bytes.first_chunk() {
-        let front = u64::from_le_bytes(*front);
-        let ends = !front & 0x8080_8080_8080_8080;
-        if ends != 0 {
-            // Keeps all bits up to the highest bit of the varint's last byte.
-            return Some((
-                sevens(front & (ends ^ (ends - 1))),
-                ends.trailing_zeros() as usize / 8 + 1,
-            ));
+        let found = decode_short_varint(u64::from_le_bytes(*front));
+        if found.is_some() {
+            return found;
         }
     }
     let mut value = 0u64;
@@ -47,14 +42,37 @@ fn decode_long(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// Joins the low seven bits of each of eight bytes into one number.
+/// Decodes the varint at the beginning of eight bytes, which are given as a little-endian number.
+/// Returns its value and its size in bytes; `None` if the varint is longer than eight bytes.
+///
+/// ```
+/// use proto_splitter_core::wire::decode_short_varint;
+/// assert_eq!(decode_short_varint(0xffff_ffff_ffff_02ac), Some((300, 2)));
+/// assert_eq!(decode_short_varint(u64::MAX), None);
+/// ```
 #[inline]
-const fn sevens(bytes: u64) -> u64 {
+#[must_use]
+pub const fn decode_short_varint(bytes: u64) -> Option<(u64, usize)> {
+    // The varint ends at the first byte whose highest bit is 0.
+    let ends = !bytes & 0x8080_8080_8080_8080;
+    if ends == 0 {
+        return None;
+    }
+    // Keeps the low seven bits of each byte up to the last.
+    let bits = bytes & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
     // Joins neighbors three times: first bytes, then 16-bit units, then 32-bit units.
-    let bits = bytes & 0x7f7f_7f7f_7f7f_7f7f;
     let bits = bits & 0x007f_007f_007f_007f | (bits & 0x7f00_7f00_7f00_7f00) >> 1;
     let bits = bits & 0x0000_3fff_0000_3fff | (bits & 0x3fff_0000_3fff_0000) >> 2;
-    bits & 0x0fff_ffff | (bits & 0x0fff_ffff_0000_0000) >> 4
+    let bits = bits & 0x0fff_ffff | (bits & 0x0fff_ffff_0000_0000) >> 4;
+    Some((bits, ends.trailing_zeros() as usize / 8 + 1))
+}
+
+/// Returns the low 32 bits of a number, to which parsers truncate the values of 32-bit fields.
+#[inline]
+#[must_use]
+pub const fn low_32(bits: u64) -> u32 {
+    let [a, b, c, d, ..] = bits.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
 }
 
 /// Returns the size in bytes of the varint at the beginning of `bytes`, without decoding its value.

@@ -1,6 +1,6 @@
 //! Numbers on the wire, and how C++ interprets them.
 
-use crate::wire::{WireType, unzigzag};
+use crate::wire::{WireType, low_32, unzigzag};
 use prost_reflect::Kind;
 
 /// The encoding of a number, as far as it affects how the number is written.
@@ -80,11 +80,6 @@ impl Scalar {
             _ => Key::Unsigned(bits),
         }
     }
-}
-
-pub(super) fn low_32(bits: u64) -> u32 {
-    let [a, b, c, d, ..] = bits.to_le_bytes();
-    u32::from_le_bytes([a, b, c, d])
 }
 
 /// The key of a map entry. The order of keys is that of deterministic serialization in C++.

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::features::{has_presence, is_closed_enum, verifies_utf8};
-use crate::wire::WireType;
+use crate::wire::{WireType, low_32};
 use prost_reflect::{Cardinality, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 
-use super::scalar::{Scalar, low_32};
+use super::scalar::Scalar;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShapeId(usize);
