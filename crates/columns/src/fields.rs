@@ -112,17 +112,9 @@ impl<'a> Fields<'a> {
         let behind = rest.get(tag_len..)?;
         let after_tag = self.at + tag_len;
         let (bits, value) = match wire {
-            WireType::Varint => {
-                let (bits, len) = decode_varint(behind)?;
+            WireType::Varint | WireType::Fixed64 | WireType::Fixed32 => {
+                let (bits, len) = self::number(behind, wire)?;
                 (bits, after_tag..after_tag + len)
-            }
-            WireType::Fixed64 => {
-                let bits = u64::from_le_bytes(*behind.first_chunk()?);
-                (bits, after_tag..after_tag + 8)
-            }
-            WireType::Fixed32 => {
-                let bits = u32::from_le_bytes(*behind.first_chunk()?);
-                (bits.into(), after_tag..after_tag + 4)
             }
             WireType::Len => {
                 let (len, len_len) = decode_varint(behind)?;

@@ -34,11 +34,14 @@ pub(crate) struct Output {
     place: Vec<usize>,
 }
 
-impl Output {
-    /// Returns the requested column as an array, given the columns of the outermost message.
-    pub(crate) fn of(&self, columns: &[ArrayRef]) -> ArrayRef {
-        let (first, rest) = self.place.split_first().unwrap_or((&0, &[]));
-        below(&columns[*first], rest)
+impl Columns {
+    /// Returns the requested columns as arrays, given the columns of the outermost message.
+    pub(crate) fn outputs_of(&self, columns: &[ArrayRef]) -> Vec<ArrayRef> {
+        let outputs = self.outputs.iter().map(|output| {
+            let (first, rest) = output.place.split_first().unwrap_or((&0, &[]));
+            below(&columns[*first], rest)
+        });
+        outputs.collect()
     }
 }
 

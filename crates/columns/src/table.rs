@@ -392,6 +392,13 @@ impl RowColumns {
             }
         }
     }
+
+    fn finish(&mut self, bytes: &[u8]) -> Result<Vec<ArrayRef>, ArrowError> {
+        match self {
+            RowColumns::Message(columns) => columns.finish(bytes),
+            RowColumns::Value(column, _) => Ok(vec![column.finish(bytes)?]),
+        }
+    }
 }
 
 impl Row {
@@ -415,38 +422,17 @@ impl Row {
         elements: &Elements,
         rows: &Range<usize>,
     ) -> Result<Vec<ArrayRef>> {
-        let finished = match (self, columns) {
-            (Row::Message(columns), RowColumns::Message(filled)) => {
-                filled.finish(&elements.bytes).map(|arrays| {
-                    let outputs = columns.outputs.iter();
-                    outputs.map(|output| output.of(&arrays)).collect()
-                })
-            }
-            (_, RowColumns::Value(column, _)) => {
-                column.finish(&elements.bytes).map(|array| vec![array])
-            }
-            (Row::Value(_), RowColumns::Message(filled)) => filled.finish(&elements.bytes),
-        };
-        finished.map_err(|error| self.culprit(elements, rows, error))
-    }
-
-    /// Finds the row that caused `error`, and returns an error with the row's offset.
-    #[cold]
-    fn culprit(&self, elements: &Elements, rows: &Range<usize>, error: ArrowError) -> Error {
-        for at in rows.clone() {
-            let alone = self.fill(elements, at..at + 1);
-            let is_sound = match alone {
-                Ok(RowColumns::Message(mut filled)) => filled.finish(&elements.bytes).is_ok(),
-                Ok(RowColumns::Value(mut column, _)) => column.finish(&elements.bytes).is_ok(),
-                Err(_) => false,
-            };
-            if !is_sound {
-                let begin = elements.range(at).start;
-                let message = "a string in the element is not UTF-8";
-                return elements.origin(at).broken(message, begin);
-            }
-        }
-        of_arrow(error)
+        let arrays = columns.finish(&elements.bytes).map_err(|error| {
+            let message = "a string in the element is not UTF-8";
+            culprit(elements, rows.clone(), message, error, |at| {
+                let alone = self.fill(elements, at..at + 1);
+                alone.is_ok_and(|mut alone| alone.finish(&elements.bytes).is_ok())
+            })
+        })?;
+        Ok(match self {
+            Row::Message(columns) => columns.outputs_of(&arrays),
+            Row::Value(_) => arrays,
+        })
     }
 }
 
@@ -531,32 +517,35 @@ impl Level {
             None => Arc::new(UInt64Array::from(unit.indices.clone())),
         }];
         if let (Some(filled), Some(columns)) = (filled, &self.fields) {
-            let finished = filled
-                .finish(&unit.elements.bytes)
-                .map_err(|error| culprit(columns, &unit.elements, error))?;
-            let outputs = columns.outputs.iter();
-            arrays.extend(outputs.map(|output| output.of(&finished)));
+            let elements = &unit.elements;
+            let finished = filled.finish(&elements.bytes).map_err(|error| {
+                let message = "a string around the elements is not UTF-8";
+                culprit(elements, 0..elements.len(), message, error, |at| {
+                    let mut alone = MessageColumns::new(&columns.shape);
+                    let all = alone.append_all(elements, at..at + 1);
+                    all.is_ok() && alone.finish(&elements.bytes).is_ok()
+                })
+            })?;
+            arrays.extend(columns.outputs_of(&finished));
         }
         Ok(arrays)
     }
 }
 
-/// Finds the parent in `elements` that caused `error`, and returns an error with the parent's
-/// offset in the message.
+/// Finds the element that caused `error`, the first in `rows` that isn't sound, and returns an error
+/// with this message and the element's offset.
 #[cold]
-fn culprit(columns: &Columns, elements: &Elements, error: ArrowError) -> Error {
-    let is_sound = |at: usize| {
-        let mut filled = MessageColumns::new(&columns.shape);
-        let all = filled.append_all(elements, at..at + 1);
-        all.is_ok() && filled.finish(&elements.bytes).is_ok()
-    };
-    match (0..elements.len()).find(|&at| !is_sound(at)) {
-        Some(at) => {
-            let message = "a string around the elements is not UTF-8";
-            elements
-                .origin(at)
-                .broken(message, elements.range(at).start)
-        }
+fn culprit(
+    elements: &Elements,
+    mut rows: Range<usize>,
+    message: &str,
+    error: ArrowError,
+    is_sound: impl Fn(usize) -> bool,
+) -> Error {
+    match rows.find(|&at| !is_sound(at)) {
+        Some(at) => elements
+            .origin(at)
+            .broken(message, elements.range(at).start),
         None => of_arrow(error),
     }
 }
