@@ -53,13 +53,13 @@ pub mod checksum {
     pub use crate::io::{CrcOfPieces, combine};
 }
 /// Internals for the crate `proto-splitter-parts`, which distributes splitting and merging over
-/// several hosts, and for `proto-splitter-sequences`.
+/// several hosts, and for `proto-splitter-sequences` and `proto-splitter-tensor-bundle`.
 #[doc(hidden)]
 pub mod part_work {
     pub use crate::container::{check_hashing, describe_type, schema_in};
     pub use crate::io::synced::remove_file;
     pub use crate::io::temporary::{hold_shared, remove_abandoned};
-    pub use crate::io::{Summed, folder, open_file, written_through};
+    pub use crate::io::{FilePool, Summed, folder, open_file, written_through};
     pub use crate::merge::{
         PartVerification, RecordStore, check_size, chunk_leaves, compared, no_way_to_others,
         open_path_as, open_sources, open_sources_with, verify_part, verify_parts_together,

@@ -1,11 +1,11 @@
 //! Opening a bundle and reading its tensors.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use proto_splitter_core::atomic::open_regular;
+use proto_splitter_core::part_work::FilePool;
 use proto_splitter_core::tensor::element_count;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::DataType;
@@ -18,9 +18,6 @@ use crate::files::{data_path, index_path, prefix_of};
 use crate::index::{Index, Slice, Span, Tensor, TensorLocation};
 use crate::strings::strings;
 
-/// Maximum number of data files that a bundle keeps open.
-const MAX_OPEN_FILES: usize = 64;
-
 /// A TensorFlow checkpoint in format V2, from which tensors are read by name.
 ///
 /// Opening a checkpoint reads its index, and keeps the index in memory: about 200 bytes for each
@@ -30,7 +27,7 @@ pub struct Bundle {
     prefix: PathBuf,
     num_shards: u32,
     tensors: Vec<Tensor>,
-    open: Mutex<HashMap<u32, Arc<File>>>,
+    open: FilePool,
 }
 
 impl Bundle {
@@ -58,7 +55,7 @@ impl Bundle {
             prefix,
             num_shards,
             tensors,
-            open: Mutex::default(),
+            open: FilePool::default(),
         })
     }
 
@@ -216,15 +213,11 @@ impl Bundle {
     }
 
     fn file(&self, shard: u32) -> Result<Arc<File>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = open.get(&shard) {
-            return Ok(Arc::clone(file));
+        if let Some(file) = self.open.find(shard as usize) {
+            return Ok(file);
         }
         let file = Arc::new(open_regular(&self.data_path(shard))?);
-        if open.len() >= MAX_OPEN_FILES {
-            open.clear();
-        }
-        open.insert(shard, Arc::clone(&file));
+        self.open.keep(shard as usize, Arc::clone(&file));
         Ok(file)
     }
 }

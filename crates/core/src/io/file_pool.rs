@@ -10,15 +10,17 @@ use record_file::ReadAt;
 use super::open::open_file;
 use super::stamp::Stamp;
 
-/// Maximum number of open files in a pool. A process can usually have 1,024 files open, and a
-/// larger pool would help only if more than 64 threads read at once.
+/// Maximum number of open files in a pool by default. A process can usually have 1,024 files open,
+/// and a larger pool would help only if more than 64 threads read at once.
 const MOST_OPEN: usize = 64;
 
 /// A set of files that are opened when they are read, and closed when too many others are open.
-#[derive(Debug, Default)]
-pub(crate) struct FilePool {
+#[derive(Debug)]
+pub struct FilePool {
     /// Open files, each with its number in the pool. The most recently used file is last.
     open: Mutex<Vec<(usize, Arc<File>)>>,
+    /// Maximum number of open files.
+    most: usize,
 }
 
 /// A file in a [`FilePool`]. Reading the file opens it again if it was closed.
@@ -70,8 +72,23 @@ impl PooledFile {
     }
 }
 
+impl Default for FilePool {
+    fn default() -> Self {
+        FilePool::new(MOST_OPEN)
+    }
+}
+
 impl FilePool {
-    fn find(&self, number: usize) -> Option<Arc<File>> {
+    /// Creates a pool with at most this many open files.
+    pub(crate) const fn new(most: usize) -> Self {
+        FilePool {
+            open: Mutex::new(Vec::new()),
+            most,
+        }
+    }
+
+    /// Returns the file with this number; `None` if it isn't open.
+    pub fn find(&self, number: usize) -> Option<Arc<File>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let at = open.iter().rposition(|(known, _)| *known == number)?;
         // The file moves to the end, since it is now the most recently used.
@@ -79,14 +96,20 @@ impl FilePool {
         open.last().map(|(_, file)| Arc::clone(file))
     }
 
-    fn keep(&self, number: usize, file: Arc<File>) {
+    /// Adds an open file. Closes the files used longest ago, unless they are in use, if there would
+    /// be too many.
+    pub fn keep(&self, number: usize, file: Arc<File>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have opened the same file meanwhile.
         open.retain(|(known, _)| *known != number);
-        if open.len() >= MOST_OPEN {
-            open.remove(0);
-        }
+        let excess = (open.len() + 1).saturating_sub(self.most).min(open.len());
+        open.drain(..excess);
         open.push((number, file));
+    }
+
+    #[cfg(test)]
+    pub(crate) fn open_count(&self) -> usize {
+        self.open.lock().unwrap().len()
     }
 }
 
@@ -117,7 +140,7 @@ mod tests {
     #[test]
     fn any_number_of_files_is_read_with_few_of_them_open() {
         let folder = tempfile::tempdir().unwrap();
-        let pool = Arc::default();
+        let pool = Arc::<FilePool>::default();
         let files: Vec<PooledFile> = (0..3 * MOST_OPEN)
             .map(|number| {
                 let path = folder.path().join(number.to_string());
@@ -131,7 +154,7 @@ mod tests {
                 let mut bytes = [0; size_of::<usize>()];
                 file.read_exact_at(0, &mut bytes).unwrap();
                 assert_eq!(usize::from_le_bytes(bytes), number, "{turn}");
-                assert!(pool.open.lock().unwrap().len() <= MOST_OPEN);
+                assert!(pool.open_count() <= MOST_OPEN);
             }
         }
     }
@@ -141,7 +164,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, b"one").unwrap();
-        let pool = Arc::default();
+        let pool = Arc::<FilePool>::default();
         let file = PooledFile::new(&pool, 0, open_file(&path).unwrap(), path.clone()).unwrap();
         fs::write(folder.path().join("other"), b"two").unwrap();
         fs::rename(folder.path().join("other"), &path).unwrap();

@@ -1,18 +1,17 @@
 //! The files and readers that a message of spans refers to. Files are opened when they are read,
 //! only a few at a time, and must not change.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use record_file::ReadAt;
 
 use super::SourceId;
-use crate::io::Stamp;
+use crate::io::{FilePool, Stamp};
 use crate::{Error, ErrorKind, Result};
 
 /// A function that opens the same file each time it is called.
@@ -96,22 +95,19 @@ impl fmt::Debug for Origin {
 #[derive(Debug)]
 pub(super) struct Files {
     origins: Vec<Origin>,
-    /// The open files, in order of use: the most recently used is last.
-    open: Mutex<VecDeque<(SourceId, Arc<File>)>>,
-    most_open: usize,
+    open: FilePool,
 }
 
 impl Files {
     pub(super) fn new(most_open: usize) -> Files {
         Files {
             origins: Vec::new(),
-            open: Mutex::default(),
-            most_open,
+            open: FilePool::new(most_open),
         }
     }
 
     pub(super) fn set_most_open(&mut self, most_open: usize) {
-        self.most_open = most_open;
+        self.open = FilePool::new(most_open);
     }
 
     /// Adds a source. Keeps `file` open if it is given.
@@ -119,7 +115,7 @@ impl Files {
         let id = SourceId::new(self.origins.len())?;
         self.origins.push(origin);
         if let Some(file) = file {
-            self.keep_open(id, file);
+            self.open.keep(id.index(), file);
         }
         Ok(id)
     }
@@ -194,37 +190,19 @@ impl Files {
         open: &Opener,
         stamp: &Stamp,
     ) -> Result<Arc<File>> {
-        {
-            let mut kept = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(at) = kept.iter().rposition(|(kept, _)| *kept == id) {
-                let last = kept.len() - 1;
-                if at != last {
-                    let found = kept.remove(at);
-                    kept.extend(found);
-                }
-                if let Some((_, file)) = kept.back() {
-                    return Ok(Arc::clone(file));
-                }
-            }
+        if let Some(file) = self.open.find(id.index()) {
+            return Ok(file);
         }
         let file = open().map_err(|error| Error::from(error).in_file(&origin.name))?;
         check(&file, origin, stamp)?;
         let file = Arc::new(file);
-        self.keep_open(id, Arc::clone(&file));
+        self.open.keep(id.index(), Arc::clone(&file));
         Ok(file)
-    }
-
-    fn keep_open(&self, id: SourceId, file: Arc<File>) {
-        let mut kept = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        while kept.len() >= self.most_open {
-            kept.pop_front();
-        }
-        kept.push_back((id, file));
     }
 
     #[cfg(test)]
     pub(super) fn open_count(&self) -> usize {
-        self.open.lock().unwrap().len()
+        self.open.open_count()
     }
 }
 
