@@ -5,7 +5,6 @@ mod safetensors;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
@@ -180,22 +179,4 @@ fn write(
         meter.check()?;
         Ok(sink.stream_position()?)
     })
-}
-
-/// A writer that reports the number of bytes written as progress.
-struct Metered<'a> {
-    sink: &'a mut dyn Write,
-    meter: &'a Meter,
-}
-
-impl Write for Metered<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.sink.write(bytes)?;
-        self.meter.advance(written as u64)?;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.sink.flush()
-    }
 }

@@ -12,7 +12,6 @@ use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-use super::Metered;
 use crate::npy;
 
 pub(super) fn write(
@@ -34,11 +33,7 @@ pub(super) fn write(
         archive
             .start_file(format!("{}.npy", safe_name(&tensor.name)), options)
             .map_err(|error| at_tensor(failure(error)))?;
-        let mut sink = Metered {
-            sink: &mut archive,
-            meter,
-        };
-        npy::write_npy(reader, &mut sink).map_err(at_tensor)?;
+        npy::write_npy(reader, &mut meter.written_to(&mut archive)).map_err(at_tensor)?;
     }
     archive.finish().map_err(failure)?.into_inner()?;
     Ok(())

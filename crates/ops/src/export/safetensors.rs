@@ -9,8 +9,6 @@ use proto_splitter_core::tensor::{ByteOrder, TensorInfo};
 use proto_splitter_core::{Error, ErrorKind};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo as Listed};
 
-use super::Metered;
-
 /// Returns true if safetensors supports the tensor's element type and shape.
 pub(super) fn has_type(tensor: &TensorInfo) -> bool {
     // If elements are narrower than a byte, the format requires that they fill the last byte.
@@ -38,7 +36,7 @@ pub(super) fn write(
     tensors.sort_by_key(|tensor| (std::cmp::Reverse(tensor.dtype.bits()), &tensor.name));
     let header = header(&tensors)?;
     sink.write_all(&header)?;
-    let mut sink = Metered { sink, meter };
+    let mut sink = meter.written_to(sink);
     for tensor in tensors {
         let at_tensor = |error: Error| error.context(format!("tensor {:?}", tensor.name));
         let reader = opened.read_tensor(tensor).map_err(at_tensor)?;
