@@ -136,10 +136,10 @@ fn to_store(input: &Input, args: &MergeArgs, output: &mut Output<'_>) -> Result<
     let failed = |error: Error| Failure::of(input.file(), &error);
     let file = input.require_chunks()?;
     let size = file.trailer().metadata().source_size.unwrap_or(0);
-    let mut target = remote::Target::create(args.output(), args.force, size)?;
-    let merged = file.merge_to(&mut target, &input.reading_options());
-    let merged = merged.map_err(failed)?;
-    target.finish()?;
+    let merged = remote::write_object(args.output(), args.force, size, |mut target| {
+        let merged = file.merge_to(&mut target, &input.reading_options());
+        merged.map_err(failed)
+    })?;
     warn(args.output(), merged.size, input, output);
     let report = Report::new(args.output(), input, merged);
     output.done(args.json, &report, |report, _| report.text())

@@ -171,37 +171,21 @@ pub(crate) fn find(named: &Path) -> Result<(PathBuf, OpenObjects), Failure> {
     Err(Failure::usage(format!("{location}: no such object")))
 }
 
-/// An object that is being written to a store sequentially.
-#[derive(Debug)]
-pub(crate) struct Target {
-    writer: ObjectWriter,
-}
-
-impl Target {
-    /// Starts writing an object. `expected` is its approximate size, in bytes.
-    pub(crate) fn create(named: &Path, force: bool, expected: u64) -> Result<Target, Failure> {
-        let options = ObjectWriteOptions::new()
-            .force(force)
-            .expected_size(expected);
-        let writer = ObjectWriter::create(&location(named)?, &options);
-        let writer = writer.map_err(|error| refused(&error))?;
-        Ok(Target { writer })
-    }
-
-    pub(crate) fn finish(self) -> Result<(), Failure> {
-        let finished = self.writer.finish();
-        finished.map(drop).map_err(|error| refused(&error))
-    }
-}
-
-impl Write for Target {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writer.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.writer.flush()
-    }
+/// Writes an object to a store sequentially. `expected` is its approximate size, in bytes.
+pub(crate) fn write_object<T>(
+    named: &Path,
+    force: bool,
+    expected: u64,
+    write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let options = ObjectWriteOptions::new()
+        .force(force)
+        .expected_size(expected);
+    let writer = ObjectWriter::create(&location(named)?, &options);
+    let mut writer = writer.map_err(|error| refused(&error))?;
+    let written = write(&mut writer)?;
+    writer.finish().map_err(|error| refused(&error))?;
+    Ok(written)
 }
 
 fn refused(error: &io::Error) -> Failure {

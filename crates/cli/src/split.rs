@@ -321,12 +321,12 @@ impl Job {
         if extension == PLAIN {
             remote::check_not_hidden(&with_extension(prefix, CHUNKED))?;
         }
-        let mut target = remote::Target::create(&path, args.force, self.source.size())?;
-        let written = self
-            .splitter
-            .write_to_with(&self.source, &mut target, &self.options)
-            .map_err(failed)?;
-        target.finish()?;
+        let size = self.source.size();
+        let written = remote::write_object(&path, args.force, size, |mut target| {
+            let splitter = &self.splitter;
+            let written = splitter.write_to_with(&self.source, &mut target, &self.options);
+            written.map_err(failed)
+        })?;
         Ok(Report::of_object(&written, &self.source, &path))
     }
 

@@ -48,10 +48,9 @@ pub(super) fn run(
     input.check_apart(args.output())?;
     let output_bytes = if remote::is_url(args.output()) {
         let size = input.known_size().unwrap_or(0);
-        let mut target = remote::Target::create(args.output(), args.force, size)?;
-        let written = input.write_to(&mut target).map_err(failed)?;
-        target.finish()?;
-        written
+        remote::write_object(args.output(), args.force, size, |mut target| {
+            input.write_to(&mut target).map_err(failed)
+        })?
     } else {
         let written = input.write_file_with(args.output(), args.force);
         written.map_err(failed)?

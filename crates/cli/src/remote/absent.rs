@@ -8,6 +8,7 @@ mod arguments;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -70,26 +71,12 @@ pub(crate) fn find(named: &Path) -> Result<(PathBuf, OpenObjects), Failure> {
     Ok((named.to_owned(), OpenObjects))
 }
 
-/// An object to write; can't be created in this build.
-#[derive(Debug)]
-pub(crate) struct Target;
-
-impl Target {
-    pub(crate) fn create(named: &Path, _: bool, _: u64) -> Result<Target, Failure> {
-        Err(only_files(named))
-    }
-
-    pub(crate) fn finish(self) -> Result<(), Failure> {
-        Ok(())
-    }
-}
-
-impl std::io::Write for Target {
-    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
-        Err(std::io::ErrorKind::Unsupported.into())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+/// Fails, since this build can't write objects.
+pub(crate) fn write_object<T>(
+    named: &Path,
+    _: bool,
+    _: u64,
+    _: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    Err(only_files(named))
 }
