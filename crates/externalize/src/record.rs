@@ -154,13 +154,9 @@ impl Record {
         Ok(Record {
             version: VERSION,
             size,
-            model: Vec::new(),
             pieces,
-            mapped: false,
-            keeps_bundle: false,
-            model_size: 0,
             crc32c: Some(whole),
-            check: None,
+            ..Record::default()
         })
     }
 

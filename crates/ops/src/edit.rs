@@ -57,7 +57,7 @@ impl EditOptions {
 }
 
 /// The result of [`edit`] and [`strip`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct EditReport {
@@ -232,15 +232,12 @@ pub fn edit(
         output: output.to_owned(),
         input: input.input().to_owned(),
         message_bytes: changed.message.total_size(),
-        output_bytes: 0,
-        chunk_count: None,
         removed: changed.removed,
         inserted: changed.inserted,
         replaced: changed.replaced,
         stripped: changed.stripped,
         stripped_bytes: changed.stripped_bytes,
-        removed_files: Vec::new(),
-        notes: Vec::new(),
+        ..EditReport::default()
     };
     let written = if let Some(in_form) = in_form {
         report.write_form(&in_form, &changed, input, options)

@@ -24,7 +24,7 @@ pub enum ExternalizeTo<'a> {
 }
 
 /// The result of [`externalize`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ExternalizeReport {
@@ -160,11 +160,9 @@ impl ExternalizeReport {
             message_bytes: done.message_size,
             model_bytes: Some(done.model_size),
             stored_bytes: done.stored,
-            moved: Vec::new(),
-            left_in: Vec::new(),
-            stale: Vec::new(),
             mapped,
             already: true,
+            ..ExternalizeReport::default()
         }
     }
 }

@@ -30,7 +30,7 @@ pub enum Info {
 
 /// The description of a message in chunks or in one piece. If the message is in chunks, the file's
 /// trailer provides the description.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MessageInfo {
@@ -97,7 +97,7 @@ pub struct OtherFile {
 }
 
 /// The description of a chunk in the file's trailer and record headers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ChunkInfo {
@@ -257,21 +257,11 @@ fn of_one_piece(input: &Opened) -> MessageInfo {
     let bytes = input.known_size().unwrap_or(0);
     MessageInfo {
         file: input.input().to_owned(),
-        split: false,
         message: type_name(input),
         file_bytes: bytes,
-        files: Vec::new(),
         source_bytes: Some(bytes),
-        source_crc32c: None,
-        merged_bytes: None,
-        byte_exact: None,
-        placeholders: false,
-        splitter_version: None,
-        join_version: None,
-        bad_consumers: Vec::new(),
-        merkle_root: None,
         properties: own_properties(input),
-        chunks: Vec::new(),
+        ..MessageInfo::default()
     }
 }
 
@@ -356,18 +346,12 @@ impl ChunkInfo {
     /// Returns the description of a message in one piece, as a single chunk of `bytes` bytes.
     fn whole(bytes: u64) -> ChunkInfo {
         ChunkInfo {
-            index: 0,
             kind: ChunkKind::Message.to_string(),
             path: Some(String::new()),
-            other_paths: Vec::new(),
             size: bytes,
             stored_size: Some(bytes),
-            shared_with: Vec::new(),
-            shared_with_more: 0,
             compression: Some(CompressionKind::None.to_string()),
-            file: 0,
-            position: 0,
-            crc32c: None,
+            ..ChunkInfo::default()
         }
     }
 }

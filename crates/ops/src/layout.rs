@@ -440,26 +440,22 @@ impl Region {
             fill,
             ..
         } = chunk.layout();
+        let what = match chunk.header.kind {
+            _ if has_trailer => RegionKind::Trailer,
+            ChunkType::Signature => RegionKind::Signature,
+            ChunkType::Metadata => RegionKind::FileMetadata,
+            ChunkType::Padding => RegionKind::Padding,
+            ChunkType::Simple => RegionKind::Records,
+            ChunkType::Transposed => RegionKind::TransposedRecords,
+            _ => RegionKind::Unknown,
+        };
         Region {
-            begin: chunk.begin().0,
-            end: chunk.end().0,
-            what: match chunk.header.kind {
-                _ if has_trailer => RegionKind::Trailer,
-                ChunkType::Signature => RegionKind::Signature,
-                ChunkType::Metadata => RegionKind::FileMetadata,
-                ChunkType::Padding => RegionKind::Padding,
-                ChunkType::Simple => RegionKind::Records,
-                ChunkType::Transposed => RegionKind::TransposedRecords,
-                _ => RegionKind::Unknown,
-            },
-            chunks: Vec::new(),
             records: chunk.header.num_records,
             header_bytes: header,
             block_header_bytes: block_headers,
             data_bytes: data,
             fill_bytes: fill,
-            compression: None,
-            parts: Vec::new(),
+            ..Region::plain(chunk.begin().0, chunk.end().0, what)
         }
     }
 }

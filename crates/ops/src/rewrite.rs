@@ -67,7 +67,7 @@ impl ReplaceOptions {
 }
 
 /// The result of [`replace`] and [`recompress`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RewriteReport {
@@ -209,12 +209,7 @@ impl RewriteReport {
         RewriteReport {
             output: output.to_owned(),
             input: input.input().to_owned(),
-            output_bytes: 0,
-            chunk_count: None,
-            copied_chunks: None,
-            removed_files: Vec::new(),
-            files: Vec::new(),
-            notes: Vec::new(),
+            ..RewriteReport::default()
         }
     }
 

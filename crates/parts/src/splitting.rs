@@ -51,7 +51,7 @@ const MOST_PARTS: usize = 100_000;
 const MOST_CHECKED_AT_ONCE: usize = 16;
 
 /// A report on a split that was committed, or on shards that were committed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CommittedSplit {
     /// Path of the main file, `PREFIX.cpb`.
@@ -481,13 +481,8 @@ impl CommittedSplit {
         CommittedSplit {
             path: main.to_owned(),
             files: written.collect(),
-            chunks: 0,
-            source_size: 0,
             output_size: bytes.fold(0, u64::saturating_add),
-            byte_exact: false,
-            was_there: false,
-            merkle_root: None,
-            removed: Vec::new(),
+            ..CommittedSplit::default()
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::size;
 use crate::table::{Align, Table};
 
 /// The report of a split or of a dry run, as printed with `--json`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     /// Path of the output file; `None` for a dry run without an output.
     pub(super) output: Option<String>,
@@ -154,19 +154,13 @@ impl Report {
     /// Returns the report of a split whose output isn't known yet.
     fn new(source: &Source, split: bool, byte_exact: bool, chunks: Vec<Chunk>) -> Self {
         Report {
-            output: None,
             split,
             byte_exact,
             message: source.descriptor().full_name().to_owned(),
             source_bytes: source.size(),
-            output_bytes: None,
             chunks,
-            dry_run: false,
             written: true,
-            removed: None,
-            removed_files: Vec::new(),
-            files: Vec::new(),
-            merkle_root: None,
+            ..Report::default()
         }
     }
 

@@ -151,16 +151,12 @@ impl Cut {
             label,
             detail: node.detail.clone(),
             type_name: node.detail.clone(),
-            guess: None,
             count: node.count,
             size: node.size,
             own: node.own,
             share: share(node.size, self.whole),
-            chunks: Vec::new(),
-            more_chunks: false,
-            members: Vec::new(),
-            other_members: None,
             other_fields: Some(rest).filter(|rest| rest.count > 0 && !is_deepest),
+            ..TreeField::default()
         }
     }
 }

@@ -56,7 +56,7 @@ impl From<LargePart> for TreePart {
 }
 
 /// The values at one path, and their total size.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TreeField {
