@@ -9,8 +9,8 @@ use prost_reflect::prost_types::{
     DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto,
 };
 use prost_reflect::{
-    DescriptorPool, DynamicMessage, EnumDescriptor, FileDescriptor, Kind, MessageDescriptor,
-    ServiceDescriptor, Syntax, Value,
+    DescriptorPool, DynamicMessage, EnumDescriptor, ExtensionDescriptor, FileDescriptor, Kind,
+    MessageDescriptor, ServiceDescriptor, Syntax, Value,
 };
 use proto_splitter::schema::is_closed_enum;
 
@@ -47,13 +47,6 @@ pub(super) fn file(file: &FileDescriptor) -> String {
         printer.enumeration(&values, proto);
     }
     let extensions = proto.extension.iter().zip(file.extensions());
-    let extensions = extensions.map(|(proto, extension)| {
-        (
-            proto,
-            extension.options(),
-            Features::of_extension(&extension),
-        )
-    });
     printer.extensions(extensions, proto.package(), &proto.message_type);
     for service in file.services() {
         printer.gap();
@@ -181,13 +174,6 @@ impl Printer {
         let reserved = reserved.map(|range| span(range.start(), range.end(), MAX_FIELD));
         self.reserved(reserved.collect(), &proto.reserved_name);
         let extensions = proto.extension.iter().zip(message.child_extensions());
-        let extensions = extensions.map(|(proto, extension)| {
-            (
-                proto,
-                extension.options(),
-                Features::of_extension(&extension),
-            )
-        });
         self.extensions(extensions, message.full_name(), &proto.nested_type);
     }
 
@@ -202,14 +188,13 @@ impl Printer {
         let Some(known) = message.get_field(number) else {
             return;
         };
+        let options = self.field_options(field, &known.options(), Features::of_field(&known));
+        let scope = message.full_name();
         if let (true, Kind::Message(entry)) = (known.is_map(), known.kind()) {
             let of = |name| entry.get_field_by_name(name);
             if let (Some(key), Some(value)) = (of("key"), of("value")) {
-                let scope = message.full_name();
                 let key = self.type_name(key.field_descriptor_proto(), scope);
                 let value = self.type_name(value.field_descriptor_proto(), scope);
-                let options =
-                    self.field_options(field, &known.options(), Features::of_field(&known));
                 let name = field.name();
                 self.line(format_args!(
                     "map<{key}, {value}> {name} = {number}{options};"
@@ -222,23 +207,38 @@ impl Printer {
         } else {
             self.label(field)
         };
-        let group = self.is_group(field).then(|| known.kind());
-        if let Some(Kind::Message(group)) = group {
-            let nested = parent.nested_type.iter();
-            let nested = nested.clone().find(|n| n.name() == group.name());
-            let options = self.field_options(field, &known.options(), Features::of_field(&known));
-            let name = group.name();
-            self.open(format_args!("{label}group {name} = {number}{options}"));
-            if let Some(nested) = nested {
-                self.body(&group, nested);
-            }
-            self.close();
+        let group = match known.kind() {
+            Kind::Message(group) if self.is_group(field) => Some(group),
+            _ => None,
+        };
+        let group = group.as_ref().map(|group| {
+            let mut nested = parent.nested_type.iter();
+            (group, nested.find(|nested| nested.name() == group.name()))
+        });
+        self.member(field, label, &options, scope, group);
+    }
+
+    /// Writes a field or extension, which isn't a map. A group is given with its declaration.
+    fn member(
+        &mut self,
+        field: &FieldDescriptorProto,
+        label: &str,
+        options: &str,
+        scope: &str,
+        group: Option<(&MessageDescriptor, Option<&DescriptorProto>)>,
+    ) {
+        let number = field.number();
+        let Some((group, nested)) = group else {
+            let (kind, name) = (self.type_name(field, scope), field.name());
+            self.line(format_args!("{label}{kind} {name} = {number}{options};"));
             return;
+        };
+        let name = group.name();
+        self.open(format_args!("{label}group {name} = {number}{options}"));
+        if let Some(nested) = nested {
+            self.body(group, nested);
         }
-        let options = self.field_options(field, &known.options(), Features::of_field(&known));
-        let kind = self.type_name(field, message.full_name());
-        let name = field.name();
-        self.line(format_args!("{label}{kind} {name} = {number}{options};"));
+        self.close();
     }
 
     fn label(&self, field: &FieldDescriptorProto) -> &'static str {
@@ -255,7 +255,7 @@ impl Printer {
     /// Writes extensions, in an `extend` block for each message that they extend.
     fn extensions<'a>(
         &mut self,
-        extensions: impl Iterator<Item = (&'a FieldDescriptorProto, DynamicMessage, Features)>,
+        extensions: impl Iterator<Item = (&'a FieldDescriptorProto, ExtensionDescriptor)>,
         scope: &str,
         nested: &[DescriptorProto],
     ) {
@@ -266,27 +266,17 @@ impl Printer {
                 self.gap();
             }
             self.open(format_args!("extend {extendee}"));
-            for (field, options, features) in of {
-                let options = self.field_options(field, options, *features);
-                let (label, number) = (self.label(field), field.number());
+            for (field, known) in of {
+                let features = Features::of_extension(known);
+                let options = self.field_options(field, &known.options(), features);
                 let group = nested.iter().find(|group| {
                     self.is_group(field)
                         && field.type_name().rsplit('.').next() == Some(group.name())
                 });
                 let full_name = field.type_name().trim_start_matches('.');
-                match (group, self.pool.get_message_by_name(full_name)) {
-                    (Some(group), Some(message)) => {
-                        let name = group.name();
-                        self.open(format_args!("{label}group {name} = {number}{options}"));
-                        self.body(&message, group);
-                        self.close();
-                    }
-                    _ => {
-                        let kind = self.type_name(field, scope);
-                        let name = field.name();
-                        self.line(format_args!("{label}{kind} {name} = {number}{options};"));
-                    }
-                }
+                let message = self.pool.get_message_by_name(full_name);
+                let group = message.as_ref().zip(group.map(Some));
+                self.member(field, self.label(field), &options, scope, group);
             }
             self.close();
         }
