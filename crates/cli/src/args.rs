@@ -56,7 +56,7 @@ pub(crate) use output_file::OutputFileArgs;
 pub(crate) use parts::PartsArgs;
 pub(crate) use pieces::PiecesArgs;
 pub(crate) use print_schema::PrintSchemaArgs;
-pub(crate) use reading::{ReadingArgs, ShardArgs};
+pub(crate) use reading::ReadingArgs;
 pub(crate) use replace::{RecompressArgs, ReplaceArgs};
 pub(crate) use rewrite::RewriteArgs;
 pub(crate) use samediff::{

@@ -87,7 +87,12 @@ pub(crate) fn open(
         return Ok(None);
     }
     let input = Opening::new(schema, Limits::new(), objects)
-        .settings(options.get_settings())
+        .with(|opening| {
+            let settings = options.get_settings().iter();
+            settings.fold(opening, |opening, (name, value)| {
+                opening.setting(name, value)
+            })
+        })
         .open_at(place)?;
     let to = options.get_to();
     let has_own = |input: &Input| input.format().is_some_and(|own| !own.targets().is_empty());

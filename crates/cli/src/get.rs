@@ -43,7 +43,7 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     let place = place::locate(&args.file, &args.reading.schema.companion)?;
     let input = Opening::of(&args.reading, output.objects())
         .looked_at(is_looked_at)
-        .root(args.root)
+        .with(|options| options.root(args.root))
         .progress(match target(args) {
             None if args.tensor.is_none() => output.reading("reading"),
             _ => output.writing("reading"),

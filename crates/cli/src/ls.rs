@@ -14,7 +14,7 @@ use crate::size;
 use crate::table::{Align, Table};
 
 pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = Opening::of_shards(&args.schema, args.shards, output.objects())
+    let input = Opening::new(&args.schema, args.shards.limits(), output.objects())
         .looked_at(true)
         .progress(output.reading("reading"))
         .open(&args.file)?;

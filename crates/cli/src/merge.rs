@@ -68,7 +68,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         return salvaged::run(place, args, progress, output);
     }
     let input = Opening::of(&args.reading, output.objects())
-        .threads(&args.threads)
+        .with(|options| options.threads(args.threads.threads))
         .progress(progress)
         .open_at(place)?;
     let input = if args.canonical {

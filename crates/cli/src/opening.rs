@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 
 use prost_reflect::MessageDescriptor;
-use proto_splitter::container::MerkleRoot;
 use proto_splitter::formats::{ALL, Format};
 use proto_splitter::merge::Limits;
 use proto_splitter::path::FieldPath;
@@ -14,7 +13,7 @@ use proto_splitter::sequences::SequenceFormat;
 use proto_splitter::view::FieldEntry;
 use proto_splitter::{Error, OpenOptions, Opened};
 
-use crate::args::{CompanionArgs, ReadingArgs, SchemaArgs, ShardArgs, ThreadsArgs};
+use crate::args::{CompanionArgs, ReadingArgs, SchemaArgs};
 use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::input::Input;
@@ -44,21 +43,10 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// Creates options from the arguments for the message's type, and for the limits on chunks in
-    /// several files.
-    pub(crate) fn of_shards(
-        schema: &'a SchemaArgs,
-        shards: ShardArgs,
-        objects: &OpenObjects,
-    ) -> Opening<'a> {
-        Opening::new(schema, shards.limits(), objects)
-    }
-
     /// Creates options from the arguments for reading a message, which several commands share.
     pub(crate) fn of(reading: &'a ReadingArgs, objects: &OpenObjects) -> Opening<'a> {
-        let mut opening = Opening::new(&reading.schema, reading.limits(), objects);
-        opening.options = opening.options.assume_plain(reading.assume_plain);
-        opening
+        let opening = Opening::new(&reading.schema, reading.limits(), objects);
+        opening.with(|options| options.assume_plain(reading.assume_plain))
     }
 
     /// Returns the store objects that the command has opened.
@@ -71,11 +59,6 @@ impl<'a> Opening<'a> {
         self
     }
 
-    pub(crate) fn threads(mut self, threads: &ThreadsArgs) -> Self {
-        self.options = self.options.threads(threads.threads);
-        self
-    }
-
     /// Sets whether the command only inspects the message. If so, missing external files aren't an
     /// error.
     pub(crate) fn looked_at(mut self, is_looked_at: bool) -> Self {
@@ -83,17 +66,9 @@ impl<'a> Opening<'a> {
         self
     }
 
-    /// Sets the Merkle root that the input must have; `None` allows any or no root.
-    pub(crate) fn root(mut self, root: Option<MerkleRoot>) -> Self {
-        self.options = self.options.root(root);
-        self
-    }
-
-    /// Sets the settings of the input's format, as names and values.
-    pub(crate) fn settings(mut self, settings: &[(String, String)]) -> Self {
-        for (name, value) in settings {
-            self.options = self.options.setting(name, value);
-        }
+    /// Changes the options with which the input is opened.
+    pub(crate) fn with(mut self, set: impl FnOnce(OpenOptions) -> OpenOptions) -> Self {
+        self.options = set(self.options);
         self
     }
 

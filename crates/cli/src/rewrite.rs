@@ -31,7 +31,7 @@ pub(crate) fn run_recompress(
 ) -> Result<Exit, Failure> {
     place::check_named(&args.output)?;
     let schema = SchemaArgs::default();
-    let input = Opening::of_shards(&schema, args.shards, output.objects()).open(&args.file)?;
+    let input = Opening::new(&schema, args.shards.limits(), output.objects()).open(&args.file)?;
     if let Err(failure) = input.require_chunks() {
         let how = match input.format() {
             Some(_) => "use `protosplit convert -o NAME.cpb` to make chunks",

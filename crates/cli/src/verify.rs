@@ -36,7 +36,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let place = place::locate(args.file(), &args.reading.schema.companion)?;
     let file = place.file.clone();
     let opened = Opening::of(&args.reading, output.objects())
-        .threads(&args.threads)
+        .with(|options| options.threads(args.threads.threads))
         .progress(output.reading("verifying"))
         .open_at(place);
     let input = match opened {
