@@ -9,8 +9,7 @@ use proto_splitter::progress::Progress;
 use proto_splitter::prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter::sequences::SequenceFormat;
 use proto_splitter::tensor::{ByteOrder, TensorInfo};
-use proto_splitter::view::MessageView;
-use proto_splitter::wire::decode_varint;
+use proto_splitter::view::{MessageView, ScalarValue};
 use proto_splitter::{Error, ErrorKind, Result};
 use proto_splitter_columns::TableOptions;
 use pyo3::exceptions::PyValueError;
@@ -351,39 +350,22 @@ fn fields(
 
 /// Converts the wire format of a scalar value to a Python object.
 fn scalar<'py>(py: Python<'py>, kind: &Kind, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    let cut = || PyValueError::new_err("the number is truncated");
-    let varint = || decode_varint(bytes).map(|(value, _)| value).ok_or_else(cut);
-    // Bits beyond the lower 32 are dropped, as protobuf parsers do.
-    let low = || {
-        varint().map(|value| {
-            let [a, b, c, d, ..] = value.to_le_bytes();
-            u32::from_le_bytes([a, b, c, d])
-        })
-    };
-    let four = || <[u8; 4]>::try_from(bytes).map_err(|_| cut());
-    let eight = || <[u8; 8]>::try_from(bytes).map_err(|_| cut());
-    Ok(match kind {
+    match kind {
+        // Python's error names the position of bytes that aren't UTF-8.
         Kind::String => {
-            PyString::from_encoded_object(&PyBytes::new(py, bytes), None, None)?.into_any()
+            let bytes = PyBytes::new(py, bytes);
+            return Ok(PyString::from_encoded_object(&bytes, None, None)?.into_any());
         }
-        Kind::Bytes | Kind::Message(_) => PyBytes::new(py, bytes).into_any(),
-        Kind::Bool => (varint()? != 0).into_pyobject(py)?.to_owned().into_any(),
-        Kind::Float => f32::from_le_bytes(four()?).into_pyobject(py)?.into_any(),
-        Kind::Double => f64::from_le_bytes(eight()?).into_pyobject(py)?.into_any(),
-        Kind::Fixed32 => u32::from_le_bytes(four()?).into_pyobject(py)?.into_any(),
-        Kind::Sfixed32 => i32::from_le_bytes(four()?).into_pyobject(py)?.into_any(),
-        Kind::Fixed64 => u64::from_le_bytes(eight()?).into_pyobject(py)?.into_any(),
-        Kind::Sfixed64 => i64::from_le_bytes(eight()?).into_pyobject(py)?.into_any(),
-        Kind::Uint32 => low()?.into_pyobject(py)?.into_any(),
-        Kind::Uint64 => varint()?.into_pyobject(py)?.into_any(),
-        Kind::Int32 | Kind::Enum(_) => low()?.cast_signed().into_pyobject(py)?.into_any(),
-        Kind::Int64 => varint()?.cast_signed().into_pyobject(py)?.into_any(),
-        Kind::Sint32 | Kind::Sint64 => {
-            let is_short = matches!(kind, Kind::Sint32);
-            let value: u64 = if is_short { low()?.into() } else { varint()? };
-            let value = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
-            value.into_pyobject(py)?.into_any()
-        }
+        Kind::Bytes | Kind::Message(_) => return Ok(PyBytes::new(py, bytes).into_any()),
+        _ => {}
+    }
+    Ok(match ScalarValue::decode(kind, bytes.to_vec().into()) {
+        Some(ScalarValue::Signed(value)) => value.into_pyobject(py)?.into_any(),
+        Some(ScalarValue::Unsigned(value)) => value.into_pyobject(py)?.into_any(),
+        Some(ScalarValue::Float(value)) => value.into_pyobject(py)?.into_any(),
+        Some(ScalarValue::Double(value)) => value.into_pyobject(py)?.into_any(),
+        Some(ScalarValue::Bool(value)) => value.into_pyobject(py)?.to_owned().into_any(),
+        _ => return Err(PyValueError::new_err("the number is truncated")),
     })
 }
 
