@@ -37,8 +37,6 @@ mod verify;
 use clap::{ArgAction, Parser, Subcommand};
 
 pub(crate) use append::AppendArgs;
-#[cfg(feature = "columns")]
-pub(crate) use cat::TableFormat;
 pub(crate) use cat::{CatArgs, CatFormat, TallyArgs};
 pub(crate) use completions::{CompletionsArgs, ManArgs};
 pub(crate) use convert::ConvertArgs;

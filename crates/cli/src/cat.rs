@@ -2,6 +2,8 @@
 
 use crate::Exit;
 use crate::args::{CatArgs, CatFormat, GetArgs, GetFormat};
+#[cfg(feature = "columns")]
+use crate::columns;
 use crate::failure::Failure;
 use crate::get;
 use crate::output::Output;
@@ -11,8 +13,13 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         return crate::tally::run(args, output);
     }
     #[cfg(feature = "columns")]
-    if let Some(format) = args.format.table() {
-        return crate::columns::run(args, format, output);
+    match args.format {
+        CatFormat::Parquet => {
+            return columns::run(args, |table, to| table.write_parquet(to), output);
+        }
+        CatFormat::Arrow => return columns::run(args, |table, to| table.write_arrow(to), output),
+        CatFormat::Csv => return columns::run(args, |table, to| table.write_csv(to), output),
+        _ => {}
     }
     #[cfg(feature = "columns")]
     if let Some(option) = args.columns.asked() {

@@ -7,7 +7,7 @@ use proto_splitter::member_names;
 use proto_splitter_columns::Table;
 
 use crate::Exit;
-use crate::args::{CatArgs, TableFormat};
+use crate::args::CatArgs;
 use crate::failure::Failure;
 use crate::get::{failure, query, to_target};
 use crate::opening::Opening;
@@ -15,10 +15,10 @@ use crate::output::Output;
 use crate::place;
 
 /// Writes a table to standard output or, with `-o`, to a file, which appears complete or not at
-/// all.
+/// all. `write` writes the table in the requested format.
 pub(crate) fn run(
     args: &CatArgs,
-    format: TableFormat,
+    write: fn(&Table<'_>, &mut dyn Write) -> proto_splitter::Result<u64>,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
     let target = place::target(args.output_file.output.as_deref());
@@ -39,11 +39,7 @@ pub(crate) fn run(
     let view = input.typed_view().map_err(|error| failed(&error))?;
     let table = Table::new(view, &query, &member_names(), &args.columns.options());
     let table = table.map_err(|error| Failure::of(input.file(), &error).into_usage())?;
-    let write = |sink: &mut dyn Write| match format {
-        TableFormat::Parquet => table.write_parquet(sink),
-        TableFormat::Arrow => table.write_arrow(sink),
-        TableFormat::Csv => table.write_csv(sink),
-    };
+    let write = |sink: &mut dyn Write| write(&table, sink);
     let written = to_target(target, args.output_file.force, output, input.files(), write);
     written.map_err(|error| failed(&input.placed(error)))?;
     Ok(Exit::Done)

@@ -102,25 +102,3 @@ pub(crate) enum CatFormat {
     #[cfg(feature = "columns")]
     Csv,
 }
-
-/// A file format for tables.
-#[cfg(feature = "columns")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TableFormat {
-    Parquet,
-    Arrow,
-    Csv,
-}
-
-#[cfg(feature = "columns")]
-impl CatFormat {
-    /// Returns the file format of a table, or `None` if the output is not a table.
-    pub(crate) fn table(self) -> Option<TableFormat> {
-        match self {
-            CatFormat::Parquet => Some(TableFormat::Parquet),
-            CatFormat::Arrow => Some(TableFormat::Arrow),
-            CatFormat::Csv => Some(TableFormat::Csv),
-            _ => None,
-        }
-    }
-}
