@@ -11,5 +11,6 @@ pub(super) mod placeholders;
 pub(super) mod planner;
 pub(super) mod scalar_text;
 pub(super) mod segment_list;
+pub(super) mod states;
 pub(super) mod tensorflow;
 pub(super) mod walk;

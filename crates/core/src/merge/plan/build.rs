@@ -2,10 +2,11 @@
 
 use super::layout::Layout;
 use super::merge_plan::MergePlan;
+use super::node_types;
 use super::node_types::NodeTypes;
 use super::planner::Planner;
 use super::segment_list::{Pos, SegmentList};
-use super::{node_state, node_types};
+use super::states::States;
 use crate::container::{LayoutReader, NodeId, Run, Trailer};
 use crate::merge::read::chunk_store::{ChunkStore, damage_first};
 use crate::merge::read_options::ReadOptions;
@@ -125,7 +126,7 @@ fn planned<S: ChunkStore + ?Sized>(
         Some(descriptor) if !marked => node_types::resolve(tree, kinds, descriptor)?,
         _ => NodeTypes::default(),
     };
-    let states = node_state::states(layout, &mut types)?;
+    let states = States::new(layout, &mut types)?;
     let mut segments = SegmentList::default();
     let root = segments.new_message();
     let mut planner = Planner {

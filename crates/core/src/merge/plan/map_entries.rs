@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use super::node_state::{Occurrence, TargetValues};
+use super::node_state::Occurrence;
+use super::states::TargetValues;
 use super::walk::{Level, Place, Walk, malformed};
 use crate::container::NodeId;
 use crate::merge::read::chunk_store::ChunkStore;
@@ -24,7 +25,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         let (start, len) = (field.value.start, field.value.end - field.value.start);
         let tree = self.planner.tree;
         let mut size = len.min(KEY_WINDOW);
-        let want = self.planner.states[node.index()].want_mut(field.number);
+        let want = self.planner.states.found_field(node, field.number);
         if let Some(TargetValues::Keyed(keys)) = want.map(|want| &want.wanted)
             && size < len
         {
@@ -38,7 +39,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
                 size = len;
             }
         }
-        let want = self.planner.states[node.index()].want_mut(field.number);
+        let want = self.planner.states.found_field(node, field.number);
         let Some((entries, TargetValues::Keyed(keys))) =
             want.map(|want| (want.among(tree.children(node)), &mut want.wanted))
         else {
@@ -58,8 +59,8 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         let frame = self.levels.last().and_then(|level| level.frame.clone());
         let entry = Occurrence::new(self.in_use, frame.as_ref(), &field);
         let inner = entry.inner_frame();
-        self.planner.list(node, child);
-        self.planner.states[child.index()].entry = Some(Box::new(entry));
+        self.planner.states.list(node, child);
+        self.planner.states[child].entry = Some(Box::new(entry));
         self.remember(node, &field)?;
         if field.value.is_empty() {
             return self.hop(&mut field);
@@ -79,7 +80,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
     /// until the key is found. Fails if a chunk belongs in the entry. Splitters avoid such chunks.
     fn large_entry(&mut self, node: NodeId, field: Field) -> Result<()> {
         let (end, tree) = (self.cursor.end(), self.planner.tree);
-        let want = self.planner.states[node.index()].want_mut(field.number);
+        let want = self.planner.states.found_field(node, field.number);
         let Some((entries, TargetValues::Keyed(keys))) =
             want.map(|want| (want.among(tree.children(node)), &mut want.wanted))
         else {
@@ -124,7 +125,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         let Some((map, step)) = self.planner.tree.above(value) else {
             return false;
         };
-        let want = self.planner.state(map).want(step.field);
+        let want = self.planner.states.field(map, step.field);
         field.number.0 == 1
             && want.is_some_and(|want| match &want.wanted {
                 TargetValues::Keyed(keys) => keys.form().on_wire(field.wire_type).is_some(),

@@ -3,17 +3,13 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
-use std::mem::{self, discriminant};
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::layout::Layout;
-use super::map_keys::MapKeys;
-use super::node_types::{NodeTypes, Oneofs};
+use super::node_types::Oneofs;
 use super::segment_list::{Frame, Pos, UseId};
-use crate::container::{ChunkKind, ChunkTree, NodeId};
-use crate::path::Select;
-use crate::wire::{Field, FieldNumber, WireType};
+use crate::container::NodeId;
+use crate::wire::{Field, WireType};
 use crate::{Error, ErrorKind, Result};
 
 /// Maximum number of distinct field numbers to track in one message. Types have at most hundreds of
@@ -247,48 +243,14 @@ fn same(a: Option<&Rc<Frame>>, b: Option<&Rc<Frame>>) -> bool {
     }
 }
 
-/// Those values of one field to which paths lead: a single value, elements by index, or map values
-/// by key.
-#[derive(Debug)]
-pub(in crate::merge) enum TargetValues {
-    Single,
-    /// Elements of a repeated field, in ascending order of their indices. The number counts those
-    /// that have been found.
-    Indexed(usize),
-    Keyed(MapKeys),
-}
-
-/// A field that paths lead into.
-#[derive(Debug)]
-pub(in crate::merge) struct TargetField {
-    pub(in crate::merge) number: u32,
-    /// Range, in the list of the parent node's children, of the nodes that paths reach through this
-    /// field.
-    children: Range<u32>,
-    pub(in crate::merge) wanted: TargetValues,
-    /// Wire type of the elements found so far; `None` if none was found.
-    pub(in crate::merge) wire: Option<WireType>,
-    /// Number of elements found so far.
-    pub(in crate::merge) count: u64,
-    /// True if the [`Found`] of the message that contains the field lists this field.
-    is_listed: bool,
-}
-
-impl TargetField {
-    /// Returns the part of `children` that paths reach through this field. `children` are the child
-    /// nodes of the message that contains the field.
-    pub(in crate::merge) fn among<'a>(&self, children: &'a [NodeId]) -> &'a [NodeId] {
-        &children[self.children.start as usize..self.children.end as usize]
-    }
-}
-
 /// The state of the message or value at a node.
 ///
 /// There is one per node, so data that few nodes need is boxed.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct NodeState {
-    /// The fields that paths lead into, by number.
-    pub(in crate::merge) wants: Box<[TargetField]>,
+    /// Range, in the list of all [target fields](super::states::TargetField), of the fields of this
+    /// message that paths lead into, by number.
+    pub(super) fields_below: Range<u32>,
     /// The last piece of the message or value; `None` if no chunk contains a piece.
     pub(in crate::merge) last: Option<Occurrence>,
     /// The map entry that has this node as its value.
@@ -297,21 +259,15 @@ pub(in crate::merge) struct NodeState {
     pub(in crate::merge) empties: u64,
     /// Extent and fields of the message, if chunks may be inserted among its fields.
     pub(in crate::merge) content: Option<Box<Content>>,
-    /// The fields and children found in the message; `None` if none was found.
-    found: Option<Box<Found>>,
-    /// True if the parent node's [`Found`] lists this node.
-    pub(in crate::merge) is_listed: bool,
-}
-
-/// The parts of a message that were found since its state was last reset. A reset visits only these
-/// parts: a message can be reset once for each of its occurrences, and paths can lead to many parts
-/// that none of the occurrences contains.
-#[derive(Debug, Default)]
-struct Found {
-    /// Indices of the fields that paths lead into.
-    wants: Vec<usize>,
-    /// The children that have a piece or a map entry.
-    children: Vec<NodeId>,
+    /// Index of the first in the list of the fields that paths lead into and that were found in the
+    /// message.
+    pub(super) listed_field: Option<u32>,
+    /// The first in the list of the children of which a piece or a map entry was found.
+    pub(super) listed_child: Option<NodeId>,
+    /// True if this node is in its parent's list of children.
+    pub(super) is_listed: bool,
+    /// The next node in that list.
+    pub(super) next_listed: Option<NodeId>,
 }
 
 /// The state of a message into which chunks or fields may be inserted.
@@ -343,7 +299,7 @@ impl NodeState {
     /// Returns true if a value at this node has to be parsed, because paths continue below it, or
     /// chunks may be inserted among its fields.
     pub(in crate::merge) fn descends(&self) -> bool {
-        self.content.is_some() || !self.wants.is_empty()
+        self.content.is_some() || !self.fields_below.is_empty()
     }
 
     pub(in crate::merge) fn end(&self) -> Option<&Pos> {
@@ -356,43 +312,6 @@ impl NodeState {
         self.content.as_ref().map(|content| &content.fields)
     }
 
-    pub(in crate::merge) fn want(&self, number: FieldNumber) -> Option<&TargetField> {
-        let at = self.wants.binary_search_by_key(&number.0, |w| w.number);
-        at.ok().map(|at| &self.wants[at])
-    }
-
-    pub(in crate::merge) fn want_mut(&mut self, number: FieldNumber) -> Option<&mut TargetField> {
-        let at = self.wants.binary_search_by_key(&number.0, |w| w.number);
-        let at = at.ok()?;
-        let want = &mut self.wants[at];
-        if !mem::replace(&mut want.is_listed, true) {
-            self.found.get_or_insert_default().wants.push(at);
-        }
-        Some(want)
-    }
-
-    /// Adds a child to the list of those that have a piece or a map entry.
-    pub(in crate::merge) fn list(&mut self, child: NodeId) {
-        self.found.get_or_insert_default().children.push(child);
-    }
-
-    /// Resets the fields that paths lead into. Returns the children that have a piece or a map
-    /// entry, and empties their list.
-    pub(in crate::merge) fn reset_wants(&mut self) -> Vec<NodeId> {
-        let Some(found) = &mut self.found else {
-            return Vec::new();
-        };
-        for at in found.wants.drain(..) {
-            let want = &mut self.wants[at];
-            want.is_listed = false;
-            want.count = 0;
-            if let TargetValues::Indexed(passed) = &mut want.wanted {
-                *passed = 0;
-            }
-        }
-        mem::take(&mut found.children)
-    }
-
     /// Starts another piece of the message's content, from `begin` to `end`.
     pub(in crate::merge) fn open(&mut self, begin: Pos, end: Pos) {
         if let Some(content) = &mut self.content {
@@ -400,73 +319,4 @@ impl NodeState {
             content.end = Some(end);
         }
     }
-}
-
-/// Creates the states of all nodes, each with the fields that lead to its children.
-pub(in crate::merge) fn states(
-    layout: Layout<'_>,
-    types: &mut NodeTypes,
-) -> Result<Vec<NodeState>> {
-    let Layout { tree, kinds, .. } = layout;
-    let mut states = Vec::with_capacity(tree.len());
-    for id in tree.ids() {
-        let chunks = tree.chunks(id);
-        let children = tree.children(id);
-        let spliced = chunks.iter().any(|c| kinds[c.chunk] == ChunkKind::Message);
-        // Nothing is inserted into scalar values. In marked files, only slices are inserted among
-        // fields, since placeholders determine the places of all other chunks.
-        let filled = spliced || (!layout.marked && !children.is_empty());
-        let has_oneofs = children.iter().any(|&id| types.of(id).in_oneof);
-        let content = (filled || id == NodeId::ROOT).then(|| {
-            Box::new(Content {
-                oneofs: has_oneofs.then(|| types.oneofs(id)).flatten(),
-                ..Content::default()
-            })
-        });
-        states.push(NodeState {
-            wants: wants(tree, children, types)?,
-            content,
-            ..NodeState::default()
-        });
-    }
-    Ok(states)
-}
-
-/// Returns the fields through which a node's children are reached.
-fn wants(tree: &ChunkTree, children: &[NodeId], types: &NodeTypes) -> Result<Box<[TargetField]>> {
-    let by_field = || children.chunk_by(|&a, &b| tree.step(a).field == tree.step(b).field);
-    let mut wants = Vec::with_capacity(by_field().count());
-    let mut start = 0;
-    for same_field in by_field() {
-        let first = &tree.step(same_field[0]).select;
-        for &child in same_field {
-            let message = match (first, &tree.step(child).select) {
-                (Select::Key(a), Select::Key(b)) if discriminant(a) != discriminant(b) => {
-                    "keys of different types on one map"
-                }
-                (a, b) if discriminant(a) != discriminant(b) => {
-                    "paths with and without an index, or with indices and keys, into one field"
-                }
-                _ => continue,
-            };
-            return Err(Error::new(ErrorKind::InvalidTrailer, message).at_path(tree.path(child)));
-        }
-        let wanted = match first {
-            Select::Field => TargetValues::Single,
-            Select::Index(_) => TargetValues::Indexed(0),
-            Select::Key(key) => TargetValues::Keyed(MapKeys::new(key, types.of(same_field[0]).key)),
-        };
-        // The tree counts its nodes with 32 bits.
-        let end = start + u32::try_from(same_field.len()).unwrap_or(u32::MAX);
-        wants.push(TargetField {
-            number: tree.step(same_field[0]).field.0,
-            children: start..end,
-            wanted,
-            wire: None,
-            count: 0,
-            is_listed: false,
-        });
-        start = end;
-    }
-    Ok(wants.into())
 }

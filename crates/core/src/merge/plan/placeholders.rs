@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::node_state::{Occurrence, TargetValues};
+use super::node_state::Occurrence;
 use super::planner::Planner;
 use super::segment_list::Part;
+use super::states::TargetValues;
 use super::walk::Role;
 use crate::container::{ChunkKind, ChunkRef, NodeId};
 use crate::merge::read::chunk_store::ChunkStore;
@@ -18,7 +19,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     /// node was parsed.
     pub(in crate::merge) fn complete_marked(&mut self, node: NodeId) -> Result<()> {
         let chunks = self.chunks(node);
-        if !self.states[node.index()].is_present() {
+        if !self.states[node].is_present() {
             return self.missing(node);
         }
         let Some(first) = chunks.first() else {
@@ -28,9 +29,9 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             return self.put_value(node, chunks);
         }
         let has_children = !self.tree.children(node).is_empty();
-        let at = match &self.states[node.index()].last {
+        let at = match &self.states[node].last {
             // The root message has no placeholder: its first chunk is the message.
-            None => self.states[node.index()].end().cloned(),
+            None => self.states[node].end().cloned(),
             Some(last) if last.is_empty() && !first.packed => {
                 self.check_single(node, first.chunk)?;
                 Some(last.value_start())
@@ -56,7 +57,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
 
     fn put_value(&mut self, node: NodeId, chunks: &[ChunkRef]) -> Result<()> {
         let chunk = chunks.first().map_or(0, |c| c.chunk);
-        let state = &self.states[node.index()];
+        let state = &self.states[node];
         let Some(last) = state.last.clone() else {
             return self.missing(node);
         };
@@ -79,7 +80,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     /// Fails unless a placeholder is the only empty value at its path, since otherwise it is
     /// ambiguous which value was cut.
     fn check_single(&self, node: NodeId, chunk: usize) -> Result<()> {
-        let state = &self.states[node.index()];
+        let state = &self.states[node];
         match &state.last {
             Some(last) if state.empties > 1 => {
                 let message = format!("{} empty placeholders for chunk {chunk}", state.empties);
@@ -111,7 +112,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 self.fail(ErrorKind::InvalidTrailer, node, message)
                     .map_err(|error: Error| error.in_chunk(c.chunk))
             };
-            let fields = self.states[node.index()].fields();
+            let fields = self.states[node].fields();
             let Some(anchor) = fields.and_then(|fields| fields.get(number.0)).cloned() else {
                 return fail(format!(
                     "the slice continues field {number}, which does not occur in the message"
@@ -147,7 +148,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
 
     /// Appends a chunk to the end of the message, after any chunks that were appended before.
     fn put_tail(&mut self, node: NodeId, chunk: usize) -> Result<()> {
-        let Some(end) = self.states[node.index()].end().cloned() else {
+        let Some(end) = self.states[node].end().cloned() else {
             return self.missing(node);
         };
         let whole = self.use_whole(chunk);
@@ -161,7 +162,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     /// Returns true if paths lead into elements of this field that have not been found yet.
     fn wants_more(&self, node: NodeId, number: FieldNumber) -> bool {
         let children = self.tree.children(node);
-        let want = self.states[node.index()].want(number);
+        let want = self.states.field(node, number);
         want.is_some_and(|want| match want.wanted {
             TargetValues::Indexed(passed) => passed < want.among(children).len(),
             // The last occurrence counts, and it may be at any position.
@@ -174,7 +175,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     /// leads to an element after the slice; otherwise returns false.
     fn passes_over(&mut self, node: NodeId, number: FieldNumber, slice: &ChunkRef) -> bool {
         let (tree, children) = (self.tree, self.tree.children(node));
-        let Some(want) = self.state(node).want_mut(number) else {
+        let Some(want) = self.states.found_field(node, number) else {
             return false;
         };
         let TargetValues::Indexed(passed) = want.wanted else {
@@ -197,14 +198,14 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         let what = match self.tree.above(node) {
             None => "the message is missing".to_owned(),
             Some((above, step)) => {
-                let want = self.states[above.index()].want(step.field);
+                let want = self.states.field(above, step.field);
                 let count = want.map_or(0, |want| want.count);
                 match &step.select {
                     Select::Field => "the field does not occur".to_owned(),
                     Select::Index(index) => {
                         format!("index {index} is out of range: the field has {count} elements")
                     }
-                    Select::Key(_) if self.states[node.index()].entry.is_some() => {
+                    Select::Key(_) if self.states[node].entry.is_some() => {
                         "the map entry has no value".to_owned()
                     }
                     Select::Key(_) => "no map entry has this key".to_owned(),

@@ -1,12 +1,11 @@
 //! The planner's state: the chunks, the state of every node, and the segments so far.
 
-use std::mem;
-
 use prost_reflect::MessageDescriptor;
 
 use super::node_state::{LastFields, NodeState, Occurrence};
 use super::node_types::NodeTypes;
 use super::segment_list::{SegmentList, UseId};
+use super::states::States;
 use crate::container::{ChunkKind, ChunkRef, ChunkTree, NodeId};
 use crate::merge::read::chunk_store::ChunkStore;
 use crate::merge::read_options::ReadOptions;
@@ -21,7 +20,7 @@ pub(in crate::merge) struct Planner<'a, S: ?Sized> {
     pub(in crate::merge) marked: bool,
     pub(in crate::merge) options: &'a ReadOptions,
     pub(in crate::merge) types: NodeTypes,
-    pub(in crate::merge) states: Vec<NodeState>,
+    pub(in crate::merge) states: States,
     pub(in crate::merge) segments: SegmentList,
     /// The last field of the most recently parsed slice.
     pub(in crate::merge) slice_tail: Option<Occurrence>,
@@ -29,7 +28,7 @@ pub(in crate::merge) struct Planner<'a, S: ?Sized> {
 
 impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
     pub(in crate::merge) fn state(&mut self, node: NodeId) -> &mut NodeState {
-        &mut self.states[node.index()]
+        &mut self.states[node]
     }
 
     pub(in crate::merge) fn chunks(&self, node: NodeId) -> &'a [ChunkRef] {
@@ -59,20 +58,11 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         self.segments.new_use(chunk, 0..size)
     }
 
-    /// Lists a child of `node` of which a piece or a map entry was found, for
-    /// [`forget`](Self::forget).
-    #[inline]
-    pub(in crate::merge) fn list(&mut self, node: NodeId, child: NodeId) {
-        if !mem::replace(&mut self.state(child).is_listed, true) {
-            self.state(node).list(child);
-        }
-    }
-
     /// Resets the state of the oneof member that `field` clears. `field` is in the message at
     /// `node`, and the type of this message determines the oneofs.
     pub(in crate::merge) fn end_other(&mut self, node: NodeId, field: &Field) {
         let number = field.number.0;
-        if let Some(content) = &mut self.states[node.index()].content
+        if let Some(content) = &mut self.states[node].content
             && let Some(oneofs) = &content.oneofs
             && let Some((oneof, wire)) = oneofs.of(number)
             && wire == field.wire_type
@@ -85,7 +75,7 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
 
     /// Resets the state of the member of a oneof with this number, if a path leads to it.
     pub(in crate::merge) fn end_member(&mut self, node: NodeId, number: u32) {
-        let want = self.states[node.index()].want(FieldNumber(number));
+        let want = self.states.field(node, FieldNumber(number));
         if let Some(&[child]) = want.map(|want| want.among(self.tree.children(node))) {
             self.forget(child);
         }
@@ -102,9 +92,6 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         while let Some(node) = open.pop() {
             let counts = self.marked && node == forgotten;
             let state = self.state(node);
-            if node != forgotten {
-                state.is_listed = false;
-            }
             if !state.is_present() && state.entry.is_none() {
                 continue;
             }
@@ -119,7 +106,7 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
             if !counts {
                 state.empties = 0;
             }
-            open.extend(state.reset_wants());
+            self.states.take_found(node, &mut open);
         }
     }
 

@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 
 use prost_reflect::Kind;
 
-use super::node_state::{Occurrence, TargetValues};
+use super::node_state::Occurrence;
 use super::planner::Planner;
 use super::scalar_text;
 use super::scalar_text::field_from_text;
 use super::segment_list::UseId;
 use super::segment_list::{LAST_RANK, Part, Pos};
+use super::states::TargetValues;
 use super::walk::Role;
 use crate::container::{ChunkKind, NodeId};
 use crate::merge::read::chunk_store::ChunkStore;
@@ -35,7 +36,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             let step = tree.step(child);
             if self.is_value(child) {
                 self.set_value(node, step, child)?;
-            } else if !self.states[child.index()].is_present() {
+            } else if !self.states[child].is_present() {
                 self.create(node, step, child)?;
             }
         }
@@ -56,7 +57,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         let chunks = self.chunks(node);
         let has_children = !self.tree.children(node).is_empty();
         for (at, c) in chunks.iter().enumerate() {
-            let Some(state) = &self.states[node.index()].content else {
+            let Some(state) = &self.states[node].content else {
                 return Ok(());
             };
             let Some(end) = state.end.clone() else {
@@ -109,7 +110,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     /// clears.
     fn place(&mut self, node: NodeId, number: u32) -> (Pos, u32) {
         let oneofs = self.types.oneofs(node);
-        let content = self.states[node.index()].content.as_deref_mut();
+        let content = self.states[node].content.as_deref_mut();
         let start = content
             .as_ref()
             .and_then(|content| content.begin.clone().or_else(|| content.end.clone()));
@@ -157,7 +158,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             body,
         };
         self.put_new(node, step, child, field)?;
-        self.list(node, child);
+        self.states.list(node, child);
         self.state(child).open(at.clone(), at);
         Ok(())
     }
@@ -168,7 +169,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             Some(TargetKind::Group(_)) => Ok(WireType::StartGroup),
             Some(_) => Ok(WireType::Len),
             None => {
-                let want = self.states[node.index()].want(step.field);
+                let want = self.states.field(node, step.field);
                 let seen = want.and_then(|want| want.wire);
                 match (&step.select, seen) {
                     // The value of a map entry is never a group. Existing elements determine the
@@ -193,7 +194,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 field
             }
             Select::Index(index) => {
-                let want = self.states[node.index()].want_mut(number);
+                let want = self.states.found_field(node, number);
                 let count = want.as_ref().map_or(0, |want| want.count);
                 if *index != count {
                     let message =
@@ -206,7 +207,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 field
             }
             Select::Key(key) => {
-                if let Some(entry) = &self.states[child.index()].entry {
+                if let Some(entry) = &self.states[child].entry {
                     let at = entry.value_end();
                     self.segments.insert(&at, 2, field);
                     return Ok(());
@@ -232,7 +233,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     /// state of the member that was found, if it comes later in merge order, since setting one
     /// member clears the others.
     fn end_later(&mut self, node: NodeId, number: u32) {
-        if let Some(content) = &self.states[node.index()].content
+        if let Some(content) = &self.states[node].content
             && let Some((oneof, _)) = content.oneofs.as_ref().and_then(|all| all.of(number))
             && let Some(&found) = content.last_members.get(&oneof)
             && found > number
@@ -248,7 +249,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         child: NodeId,
         key: &MapKey,
     ) -> Result<Vec<u8>> {
-        let want = self.states[node.index()].want(number);
+        let want = self.states.field(node, number);
         match want.map(|want| &want.wanted) {
             Some(TargetValues::Keyed(keys)) if keys.is_certain() || self.options.assume_plain => {
                 Ok(keys.codec.encode(key))
@@ -259,7 +260,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
 
     /// Sets the scalar value at the end of a path.
     fn set_value(&mut self, node: NodeId, step: &Step, child: NodeId) -> Result<()> {
-        let last = self.states[child.index()].last.clone();
+        let last = self.states[child].last.clone();
         let number = if let Select::Key(_) = step.select {
             FieldNumber(2)
         } else {

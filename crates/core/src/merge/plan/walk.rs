@@ -3,10 +3,11 @@
 
 use std::rc::Rc;
 
-use super::node_state::{Occurrence, TargetValues};
+use super::node_state::Occurrence;
 use super::planner::Planner;
 use super::segment_list::Part;
 use super::segment_list::{Frame, Pos, UseId};
+use super::states::TargetValues;
 use crate::container::NodeId;
 use crate::merge::read::chunk_store::{ChunkInput, ChunkStore};
 use crate::merge::read::prefetch;
@@ -263,7 +264,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
             Place::Entry(..) => None,
         };
         let end = occurrence.value_end();
-        let state = &mut self.planner.states[node.index()];
+        let state = &mut self.planner.states[node];
         state.empties += u64::from(occurrence.is_empty());
         state.last = Some(occurrence);
         if let Some(content) = &mut state.content {
@@ -320,7 +321,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
 
     #[inline]
     fn in_message(&mut self, node: NodeId, field: Field) -> Result<()> {
-        let state = &self.planner.states[node.index()];
+        let state = &self.planner.states[node];
         if state
             .content
             .as_ref()
@@ -329,7 +330,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
             self.planner.end_other(node, &field);
         }
         let tree = self.planner.tree;
-        let Some(want) = self.planner.states[node.index()].want_mut(field.number) else {
+        let Some(want) = self.planner.states.found_field(node, field.number) else {
             return self.pass_run(node, field, u64::MAX).map(drop);
         };
         let children = want.among(tree.children(node));
@@ -354,7 +355,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
                         let most = next.map_or(u64::MAX, |(next, _)| next - want.count);
                         let number = field.number;
                         let more = self.pass_run(node, field, most)?;
-                        if let Some(want) = self.planner.state(node).want_mut(number) {
+                        if let Some(want) = self.planner.states.found_field(node, number) {
                             want.count += more;
                         }
                         return Ok(());
@@ -418,7 +419,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         // Parts are inserted after existing fields, so the top-level fields of a message to merge
         // don't count. Of a slice, only the last run can be continued.
         let own = self.levels.len() > 1 || self.role != Role::Merged;
-        if let Some(content) = &mut self.planner.states[node.index()].content
+        if let Some(content) = &mut self.planner.states[node].content
             && own
         {
             let frame = self.levels.last().and_then(|level| level.frame.as_ref());
@@ -447,9 +448,9 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         let frame = self.levels.last().and_then(|level| level.frame.clone());
         // The value of a map entry was listed when its entry was found.
         if let Some(above) = above {
-            self.planner.list(above, child);
+            self.planner.states.list(above, child);
         }
-        let state = &mut self.planner.states[child.index()];
+        let state = &mut self.planner.states[child];
         let descends = state.descends();
         let occurrence = Occurrence::new(self.in_use, frame.as_ref(), &field);
         match field.wire_type {
