@@ -32,6 +32,9 @@ pub(in crate::merge) const WHOLE_UP_TO: u64 = 1 << 20;
 /// than starting a thread.
 const LEAST_COMBINED: usize = 4096;
 
+/// Number of literals that a thread copies before it takes the next ones.
+const LITERALS_AT_ONCE: usize = 256;
+
 /// Minimum average size of segments for positioned writes to a file: 64 KiB, since each write is a
 /// system call.
 const LEAST_SEGMENT: u64 = 64 << 10;
@@ -199,7 +202,7 @@ pub(crate) fn fill<S: ChunkStore + ?Sized>(
         Error::new(ErrorKind::InvalidConfig, message)
     })?;
     let mut work = Work::new(true);
-    work.add_buffer(plan, store, 0..total, front, meter)?;
+    work.add_buffer(plan, store, 0..total, front);
     combined(plan, &work.run(store, threads, meter)?, threads)
 }
 
@@ -283,7 +286,7 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
         ranges.extend(sum.map(|_| wanted.clone()));
-        work.add_buffer(plan, store, wanted, buffer, meter)?;
+        work.add_buffer(plan, store, wanted, buffer);
     }
     let crcs = work.run(store, threads, meter)?;
     sum.map_or(Ok(()), |sum| add_to(sum, plan, ranges.into_iter(), &crcs))
@@ -293,6 +296,7 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
 struct Work<'b, P> {
     jobs: Jobs<P>,
     whole: Vec<WholeChunk<'b>>,
+    literals: Vec<Literal<'b>>,
     /// Number of spans in the ranges added so far, including literal spans. Each span has a
     /// checksum if checksums are computed.
     spans: usize,
@@ -327,6 +331,12 @@ impl<'f> Work<'_, FileAt<&'f File>> {
     }
 }
 
+/// Bytes of the plan itself, and their destination of the same length in memory.
+struct Literal<'b> {
+    bytes: &'b [u8],
+    place: &'b mut [u8],
+}
+
 /// Splits the first `len` bytes off a buffer, or all if it has fewer.
 fn split_off<'b>(rest: &mut &'b mut [u8], len: u64) -> &'b mut [u8] {
     let len = usize::try_from(len).map_or(rest.len(), |len| len.min(rest.len()));
@@ -339,21 +349,17 @@ impl<'b> Work<'b, InMemory<'b>> {
     /// Adds a range of the message whose destination is a buffer of the same length.
     fn add_buffer<S: ChunkStore + ?Sized>(
         &mut self,
-        plan: &MergePlan,
+        plan: &'b MergePlan,
         store: &S,
         wanted: Range<u64>,
         buffer: &'b mut [u8],
-        meter: &Meter,
-    ) -> Result<()> {
+    ) {
         let mut rest = buffer;
         for span in plan.spans().parts(wanted) {
             // The spans are consecutive, so the buffer has room for each.
             let place = split_off(&mut rest, span.len);
             match span.source {
-                SpanSource::Literal(bytes) => {
-                    place.copy_from_slice(bytes);
-                    meter.advance(span.len)?;
-                }
+                SpanSource::Literal(bytes) => self.literals.push(Literal { bytes, place }),
                 SpanSource::Stored(chunk, start) => {
                     let (chunk, range) = (chunk.index(), start..start + span.len);
                     if WholeChunk::is_one(plan, store, chunk, &range) {
@@ -376,7 +382,6 @@ impl<'b> Work<'b, InMemory<'b>> {
             }
             self.spans += 1;
         }
-        Ok(())
     }
 }
 
@@ -385,6 +390,7 @@ impl<'b, P: Place> Work<'b, P> {
         Work {
             jobs: Jobs::new(),
             whole: Vec::new(),
+            literals: Vec::new(),
             spans: 0,
             sums,
         }
@@ -406,6 +412,7 @@ impl<'b, P: Place> Work<'b, P> {
         store.prefetch(&order);
         let threads = threads.get().min(queue.len() + whole.len());
         let queue = Mutex::new(queue);
+        let literals = Mutex::new(self.literals);
         let failed = AtomicBool::new(false);
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let work = || -> Result<Vec<(usize, u32)>> {
@@ -437,6 +444,11 @@ impl<'b, P: Place> Work<'b, P> {
                 .read_each(&mut share)
                 .inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
             found.append(&mut share.found);
+            // Literals come last: they lie between the chunks' bytes, and touching new memory costs
+            // more than copying them, so one thread should not touch all of it first.
+            while let Some(bytes) = copy_some(&literals) {
+                meter.advance(bytes)?;
+            }
             Ok(found)
         };
         for result in threads::run(threads, work) {
@@ -448,6 +460,20 @@ impl<'b, P: Place> Work<'b, P> {
         }
         Ok(crcs)
     }
+}
+
+/// Copies some of the literals that no thread has copied. Returns the number of bytes; `None` if no
+/// literals are left.
+fn copy_some(literals: &Mutex<Vec<Literal<'_>>>) -> Option<u64> {
+    let mut left = literals.lock().unwrap_or_else(PoisonError::into_inner);
+    let kept = left.len().saturating_sub(LITERALS_AT_ONCE);
+    let mut some = left.split_off(kept);
+    drop(left);
+    for literal in &mut some {
+        literal.place.copy_from_slice(literal.bytes);
+    }
+    let bytes = some.iter().map(|literal| literal.bytes.len() as u64).sum();
+    (!some.is_empty()).then_some(bytes)
 }
 
 fn copy<S: ChunkStore + ?Sized, P: Place>(
