@@ -74,8 +74,12 @@ impl ChunkTree {
             chunks: 0..0,
             children: 0..0,
         };
-        // Most chunks have a node of their own.
-        let mut nodes = Vec::with_capacity(1 + options.kinds.len());
+        // Each tag of a path leads to at most one new node. The unused capacity is never touched.
+        let tags = message
+            .chunked_fields
+            .iter()
+            .map(|field| field.field_tag.len());
+        let mut nodes = Vec::with_capacity(1 + tags.sum::<usize>());
         nodes.push(root);
         let mut builder = Builder {
             tree: ChunkTree {
