@@ -523,6 +523,35 @@ fn a_damaged_chunk_that_others_are_spliced_into_is_the_error_on_any_number_of_th
 }
 
 #[test]
+fn a_damaged_record_header_is_the_error_on_any_number_of_threads_however_many_chunks_there_are() {
+    // From 1,024 chunks on, records are checked while the merge is planned.
+    for count in [100, 1200] {
+        let mut chunked = Chunked::marked().base(len(11, []).repeat(count));
+        for at in 0..count {
+            chunked = chunked.bytes(&format!("11[{at}]"), [7; 3000]);
+        }
+        let mut bytes = cpb(&chunked);
+        let merge = |bytes: &Vec<u8>, threads| {
+            let file = ChunkedFile::from_source(bytes, &Limits::default()).unwrap();
+            let options = ReadOptions::new().threads(NonZeroUsize::new(threads).unwrap());
+            file.merge_to_bytes(&options)
+        };
+        let expected = len(11, [7; 3000]).repeat(count);
+        assert!(
+            [1, 2, 5]
+                .iter()
+                .all(|&threads| merge(&bytes, threads).unwrap() == expected)
+        );
+        let file = ChunkedFile::from_source(&bytes, &Limits::default()).unwrap();
+        let begin = file.position(count * 2 / 3).unwrap().chunk_begin().0;
+        bytes[usize::try_from(begin).unwrap() + 9] ^= 1;
+        let errors = [1, 2, 5].map(|threads| merge(&bytes, threads).unwrap_err().to_string());
+        assert!(errors[0].starts_with("chunk "), "{}", errors[0]);
+        assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
+    }
+}
+
+#[test]
 fn records_that_share_a_record_chunk_are_decoded_once() {
     // A single record chunk has fifty incompressible values of 1000 bytes, and all other records.
     let mut state = 1u64;

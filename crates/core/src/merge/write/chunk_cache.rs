@@ -20,11 +20,15 @@ use crate::merge::read_options::ReadOptions;
 /// and for the merge.
 const MOST_KEPT: u64 = 32 << 20;
 
+/// Minimum number of chunks whose records are checked while the merge is planned: 1,024. Checking
+/// fewer takes less time than starting a thread.
+const LEAST_BESIDE: usize = 1024;
+
 /// Plans the merge of the chunks in `store`, and calls `execute` with the plan.
 ///
 /// Planning parses the chunks that other chunks are spliced into, one after the other, while other
-/// threads read ahead. Up to 32 MiB of these chunks are kept until the merge is complete; all other
-/// chunks are read as streams.
+/// threads read ahead and check the records of all chunks. Up to 32 MiB of the parsed chunks are
+/// kept until the merge is complete; all other chunks are read as streams.
 ///
 /// # Errors
 ///
@@ -35,9 +39,17 @@ pub fn with_plan<S: ChunkStore + ?Sized, T>(
     options: &ReadOptions,
     execute: impl FnOnce(&ChunkCache<'_, S>, &MergePlan) -> Result<T>,
 ) -> Result<T> {
-    store.prepare(options.thread_count())?;
+    let threads = options.thread_count();
+    let beside = NonZeroUsize::new(threads.get() - 1);
+    let beside = beside.filter(|_| store.len() >= LEAST_BESIDE);
+    if beside.is_none() {
+        store.prepare(threads)?;
+    }
     let done = with_walked(trailer, store, |walked| {
-        let plan = walked.plan(trailer, options)?;
+        let plan = match beside {
+            Some(beside) => walked.plan_while_preparing(trailer, options, beside)?,
+            None => walked.plan(trailer, options)?,
+        };
         execute(walked, &plan)
     });
     done.map_err(|error| with_largest_chunks(error, trailer, options.descriptor.as_ref()))
@@ -138,6 +150,31 @@ impl<'a, S: ChunkStore + ?Sized> ChunkCache<'a, S> {
             // Chunks that planning didn't need are no longer read ahead.
             self.next.store(self.kept.len(), Ordering::Relaxed);
             plan
+        })
+    }
+
+    /// Plans a merge, while up to `beside` other threads prepare the store, and read ahead before.
+    fn plan_while_preparing(
+        &self,
+        trailer: &Trailer,
+        options: &ReadOptions,
+        beside: NonZeroUsize,
+    ) -> Result<MergePlan> {
+        let prepare = || {
+            while self.read_next() {}
+            self.store.prepare(beside)
+        };
+        thread::scope(|scope| {
+            let preparing = thread::Builder::new().spawn_scoped(scope, prepare);
+            let plan = self.plan(trailer, options);
+            let prepared = match preparing.map(thread::ScopedJoinHandle::join) {
+                Ok(Ok(prepared)) => prepared,
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                // The system allows no further thread.
+                Err(_) => self.store.prepare(beside),
+            };
+            // A record that doesn't match the trailer explains why a plan failed.
+            prepared.and(plan)
         })
     }
 
