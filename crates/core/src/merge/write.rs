@@ -7,6 +7,7 @@ pub(super) mod execute;
 pub(super) mod in_order;
 mod jobs;
 pub(super) mod parallel;
+mod place;
 pub(super) mod plan_reader;
 pub(super) mod shared;
 #[cfg(test)]

@@ -11,17 +11,18 @@ use std::sync::{Mutex, PoisonError};
 use record_file::{PositionReader, ReadAt};
 
 use super::jobs::{Job, Jobs, Piece};
+use super::place::{Filling, InMemory, Place};
 use super::unpacked_chunks::UnpackedChunks;
 use super::whole_chunks::{WholeChunk, WholeChunks};
 use super::whole_sum::WholeSum;
 use crate::error::MessageOffset;
+use crate::io::FileAt;
 use crate::io::combine;
 use crate::io::threads;
-use crate::io::{FileAt, WRITE_LEN};
 use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, read_error, shorter};
 use crate::progress::Meter;
-use crate::spans::{COPY_LEN, SpanSource};
+use crate::spans::SpanSource;
 use crate::{Error, ErrorKind, Result};
 
 /// Maximum size of a chunk to read at once: 1 MiB, so that the chunk stays in the processor's cache
@@ -38,118 +39,6 @@ const LITERALS_AT_ONCE: usize = 256;
 /// Minimum average size of segments for positioned writes to a file: 64 KiB, since each write is a
 /// system call.
 const LEAST_SEGMENT: u64 = 64 << 10;
-
-/// The destination of a segment's bytes.
-trait Place: Send {
-    /// Writes the next `len` bytes of `source` to the destination, and computes their checksum.
-    fn fill(
-        &mut self,
-        source: &mut dyn Read,
-        len: u64,
-        filling: &mut Filling<'_>,
-    ) -> io::Result<()>;
-
-    /// Writes `len` bytes, which one call of `read` provides, to the destination.
-    fn fill_whole(
-        &mut self,
-        read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
-        len: u64,
-        filling: &mut Filling<'_>,
-    ) -> Result<()>;
-}
-
-/// The state of a thread that fills destinations.
-struct Filling<'a> {
-    meter: &'a Meter,
-    buffer: Vec<u8>,
-    /// Checksum of the bytes written to the current destination; not computed if it is already
-    /// known.
-    crc32c: u32,
-    is_known: bool,
-    /// True if checksums must be computed.
-    sums: bool,
-}
-
-impl Filling<'_> {
-    /// Starts the checksum of the next bytes. If `crc32c` provides the checksum, it isn't computed.
-    fn expect(&mut self, crc32c: Option<u32>) {
-        self.is_known = crc32c.is_some() || !self.sums;
-        self.crc32c = crc32c.unwrap_or(0);
-    }
-
-    fn filled(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if !self.is_known {
-            self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
-        }
-        Ok(self.meter.advance(bytes.len() as u64)?)
-    }
-}
-
-/// A destination in a file, to which bytes are written through a buffer.
-impl Place for FileAt<&File> {
-    fn fill(
-        &mut self,
-        source: &mut dyn Read,
-        len: u64,
-        filling: &mut Filling<'_>,
-    ) -> io::Result<()> {
-        let mut buffer = std::mem::take(&mut filling.buffer);
-        buffer.resize(WRITE_LEN, 0);
-        let mut left = len;
-        while left > 0 {
-            let step = usize::try_from(left).unwrap_or(usize::MAX).min(WRITE_LEN);
-            source.read_exact(&mut buffer[..step])?;
-            self.write_all(&buffer[..step])?;
-            filling.filled(&buffer[..step])?;
-            left -= step as u64;
-        }
-        filling.buffer = buffer;
-        Ok(())
-    }
-
-    fn fill_whole(
-        &mut self,
-        read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
-        len: u64,
-        filling: &mut Filling<'_>,
-    ) -> Result<()> {
-        let mut buffer = std::mem::take(&mut filling.buffer);
-        buffer.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
-        read(&mut buffer)?;
-        self.write_all(&buffer)?;
-        filling.filled(&buffer)?;
-        filling.buffer = buffer;
-        Ok(())
-    }
-}
-
-/// A destination in memory, into which bytes are read without an intermediate buffer.
-struct InMemory<'a>(&'a mut [u8]);
-
-impl Place for InMemory<'_> {
-    fn fill(
-        &mut self,
-        source: &mut dyn Read,
-        _len: u64,
-        filling: &mut Filling<'_>,
-    ) -> io::Result<()> {
-        for step in self.0.chunks_mut(COPY_LEN) {
-            source.read_exact(step)?;
-            filling.filled(step)?;
-        }
-        Ok(())
-    }
-
-    fn fill_whole(
-        &mut self,
-        read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
-        _len: u64,
-        filling: &mut Filling<'_>,
-    ) -> Result<()> {
-        read(self.0)?;
-        Ok(filling.filled(self.0)?)
-    }
-}
 
 /// Returns true if a merge to a file should run on several threads. With one thread, or with many
 /// small segments, writing in order is faster.
@@ -417,13 +306,7 @@ impl<'b, P: Place> Work<'b, P> {
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let work = || -> Result<Vec<(usize, u32)>> {
             let mut found = Vec::new();
-            let mut filling = Filling {
-                meter,
-                buffer: Vec::new(),
-                crc32c: 0,
-                is_known: false,
-                sums,
-            };
+            let mut filling = Filling::new(meter, sums);
             while !failed.load(Ordering::Relaxed) {
                 let Some(job) = next() else { break };
                 let chunk = job.chunk;
