@@ -1,7 +1,9 @@
 //! Building a [`ChunkTree`] from the paths in a `ChunkedMessage`.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::ops::Range;
 
 use super::field_lists::{FieldLists, ListEntry};
 use super::{ChunkRef, ChunkTree, Node, NodeId};
@@ -31,10 +33,14 @@ struct Builder<'a> {
     options: ChunkTreeOptions<'a>,
     /// Chunks with their nodes, in the order in which the `ChunkedMessage` lists the chunks.
     chunks: Vec<(NodeId, ChunkRef)>,
+    /// The child with the greatest step of each node; `None` for a node without children. Writers
+    /// usually list paths in ascending order, so most steps lead to this child or to a new one.
+    last_children: Vec<Option<NodeId>>,
     hashes: RandomState,
-    /// Nodes, keyed by the hash of their parent and step or, after a collision, by the next free
-    /// number. A map keyed by steps would copy every step.
-    by_hash: HashMap<u64, NodeId, BuildHasherDefault<AsHash>>,
+    /// All nodes but the root, keyed by the hash of their parent and step or, after a collision, by
+    /// the next free number; `None` while paths are in ascending order. A map keyed by steps would
+    /// copy every step.
+    by_hash: Option<HashMap<u64, NodeId, BuildHasherDefault<AsHash>>>,
     /// Nodes on the path of the previous field; the next path usually shares a prefix with it.
     way: Vec<NodeId>,
     /// The nested lists of chunked fields. Unused if placeholders determine where each chunk
@@ -89,8 +95,9 @@ impl ChunkTree {
             },
             options,
             chunks: Vec::new(),
+            last_children: vec![None],
             hashes: RandomState::new(),
-            by_hash: HashMap::with_capacity_and_hasher(options.kinds.len(), Default::default()),
+            by_hash: None,
             way: Vec::new(),
             lists: FieldLists::default(),
         };
@@ -228,14 +235,17 @@ impl Builder<'_> {
         Ok(node)
     }
 
+    /// Returns the child of `above` to which `step` leads. Adds it if it is new.
     fn child(&mut self, above: NodeId, step: &Step) -> Result<NodeId> {
-        let mut hash = self.hashes.hash_one((above, step));
-        while let Some(&known) = self.by_hash.get(&hash) {
-            let node = self.tree.node(known);
-            if node.above == above && node.step == *step {
-                return Ok(known);
-            }
-            hash = hash.wrapping_add(1);
+        let last = self.last_children[above.index()];
+        let order = last.map(|last| step.cmp(&self.tree.node(last).step));
+        let known = match order {
+            Some(Ordering::Equal) => last,
+            Some(Ordering::Less) => self.known(above, step),
+            Some(Ordering::Greater) | None => None,
+        };
+        if let Some(known) = known {
+            return Ok(known);
         }
         let nodes = &mut self.tree.nodes;
         let depth = nodes[above.index()].depth + 1;
@@ -255,8 +265,34 @@ impl Builder<'_> {
             chunks: 0..0,
             children: 0..0,
         });
-        self.by_hash.insert(hash, id);
+        self.last_children.push(None);
+        if order != Some(Ordering::Less) {
+            self.last_children[above.index()] = Some(id);
+        }
+        if let Some(by_hash) = &mut self.by_hash {
+            add(by_hash, &self.hashes, &self.tree, id);
+        }
         Ok(id)
+    }
+
+    /// Returns the child of `above` to which `step` leads, if it was added before.
+    fn known(&mut self, above: NodeId, step: &Step) -> Option<NodeId> {
+        let by_hash = self.by_hash.get_or_insert_with(|| {
+            let mut by_hash = HashMap::default();
+            for id in self.tree.ids().skip(1) {
+                add(&mut by_hash, &self.hashes, &self.tree, id);
+            }
+            by_hash
+        });
+        let mut hash = self.hashes.hash_one((above, step));
+        while let Some(&known) = by_hash.get(&hash) {
+            let node = self.tree.node(known);
+            if node.above == above && node.step == *step {
+                return Some(known);
+            }
+            hash = hash.wrapping_add(1);
+        }
+        None
     }
 
     fn add_chunk(&mut self, node: NodeId, index: u64, field: &ChunkedField) -> Result<()> {
@@ -291,7 +327,8 @@ impl Builder<'_> {
     /// Builds the tree: gives every node its chunks in merge order, and its children in the order
     /// of their steps.
     fn finish(mut self, message: &ChunkedMessage) -> Result<ChunkTree> {
-        self.by_hash = HashMap::default();
+        self.by_hash = None;
+        self.last_children = Vec::new();
         self.tree.nodes.shrink_to_fit();
         self.list_children();
         let by_lists = self.lists.starts.len() > 1 && !self.options.marked;
@@ -323,20 +360,44 @@ impl Builder<'_> {
         let ChunkTree {
             nodes, children, ..
         } = &mut self.tree;
-        children.extend((1..nodes.len()).map(|at| NodeId(index(at))));
-        children.sort_unstable_by(|a, b| {
-            let (a, b) = (&nodes[a.index()], &nodes[b.index()]);
-            (a.above, &a.step).cmp(&(b.above, &b.step))
-        });
-        for at in 0..children.len() {
-            let above = nodes[children[at].index()].above;
+        // Children are counted first, so that each node's range is known.
+        for at in 1..nodes.len() {
+            let above = nodes[at].above;
+            nodes[above.index()].children.end += 1;
+        }
+        let mut end = 0;
+        for node in nodes.iter_mut() {
+            let count = node.children.end;
+            node.children = end..end;
+            end += count;
+        }
+        children.resize(nodes.len() - 1, NodeId::ROOT);
+        for at in 1..nodes.len() {
+            let above = nodes[at].above;
             let siblings = &mut nodes[above.index()].children;
-            if siblings.start == siblings.end {
-                siblings.start = index(at);
-            }
-            siblings.end = index(at + 1);
+            children[siblings.end as usize] = NodeId(index(at));
+            siblings.end += 1;
+        }
+        for Range { start, end } in nodes.iter().map(|node| node.children.clone()) {
+            let siblings = &mut children[start as usize..end as usize];
+            siblings.sort_unstable_by(|a, b| nodes[a.index()].step.cmp(&nodes[b.index()].step));
         }
     }
+}
+
+/// Adds a node to a map of nodes by hash.
+fn add(
+    by_hash: &mut HashMap<u64, NodeId, BuildHasherDefault<AsHash>>,
+    hashes: &RandomState,
+    tree: &ChunkTree,
+    id: NodeId,
+) {
+    let node = tree.node(id);
+    let mut hash = hashes.hash_one((node.above, &node.step));
+    while by_hash.contains_key(&hash) {
+        hash = hash.wrapping_add(1);
+    }
+    by_hash.insert(hash, id);
 }
 
 /// Converts an index to 32 bits. Every index fits, since the numbers of nodes and chunks were
